@@ -1,0 +1,221 @@
+"""Everything that defines a model and its training, as a tree of frozen dataclasses.
+
+A config is a plain value: a preset is one, a run folder stores one (`config.json`), and the model
+is rebuilt from it alone. Lengths are in units of the image edge, as in the paper (appendix F.4).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from cairns.errors import CairnsError
+
+MAX_LANDMARKS = 100
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The three hourglass networks and what joins them. `nets/spec.py` explains the net strings."""
+
+    landmarks: int = 10  # K
+    channels: int = 3  # of the image: 3 colour, 1 grey
+    image_size: int = 64  # edge of the square image, pixels
+    padded_size: int = 80  # edge after padding with edge values; what detector and feature net see
+    detector: str = "16 P | 32/32 S1 P 32 S1 P 48 S1 P 64 | out1"
+    features: str = "16 P 32 P | 48/32 S1 P 64 | out1"
+    decoder: str = "| 64/48 S1 P 96 | U 32 U 16 out"
+    feature_channels: int = 32  # S, the feature space shared by all landmarks
+    descriptor_size: int = 8  # C, the descriptor of one landmark; 0 for none (MNIST)
+    decoder_sigma: float = 0.0625  # smallest bandwidth of the decoder's heat maps
+    decoder_levels: int = 5  # M; each bandwidth is sqrt(2) times the one before
+    pooling: Literal["gaussian", "map"] = "gaussian"  # soft mask of a descriptor: paper, release
+    conv_bias: bool = False  # the release has one before each batch norm, where it has no effect
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """Weights of Eq. 13. The reconstruction weight is its first value; `TrainConfig` raises it."""
+
+    recon: float = 0.01
+    conc: float = 100.0
+    sep: float = 16.0
+    eqv: float = 1e4
+    sep_sigma: float = 0.06
+    colour_sigma: float = 0.05  # standard deviation of the reconstruction's Gaussian likelihood
+    concentration: Literal["entropy", "printed"] = "entropy"  # what the text derives, what it prints
+
+
+@dataclass(frozen=True)
+class WarpConfig:
+    """The random thin plate spline of the equivariance loss (appendix F.3)."""
+
+    translation: float = 0.15  # uniform, plus or minus
+    rotation: float = 10.0  # degrees, standard deviation
+    scaling: float = 1.25  # exp(N(0, 1) ln 1.25)
+    grid: int = 7  # control points an edge
+    grid_jitter: float = 0.05  # standard deviation; the paper prints 0.1, the release used half
+    landmark_jitter: float = 0.025  # likewise: 0.05 printed
+    landmark_share: float = 0.3  # of the samples warped around the detected landmarks (7:3)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """The training strategy. Iteration numbers scale with `steps` through `with_steps`."""
+
+    steps: int = 5000
+    batch_size: int = 16
+    learning_rate: float = 2e-3
+    weight_decay: float = 1e-6
+    schedule: Literal["steps", "cosine"] = "cosine"
+    warmup: int = 100  # steps of linear rise of the learning rate
+    lr_decay_at: tuple[int, ...] = ()  # learning rate / 10 at each (schedule "steps")
+    recon_raise_at: tuple[int, ...] = (2500,)  # reconstruction weight x 10 at each
+    landmark_points_at: tuple[int, int] = (1000, 2000)  # landmark control points: from none to all
+    brightness: float = 0.1  # plus or minus, of the colour range
+    contrast: float = 0.2  # factor 1 plus or minus
+    ema: float = 0.0  # decay of the weights' moving average that is kept as the model; 0 for none
+    recalibration_images: int = 1024  # for the batch-norm statistics of the final model
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Config:
+    model: ModelConfig = field(default_factory=ModelConfig)
+    losses: LossConfig = field(default_factory=LossConfig)
+    warp: WarpConfig = field(default_factory=WarpConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    preset: str = "compact"
+    fit: Literal["pad", "crop", "stretch"] = "pad"  # how an image becomes square
+
+
+def with_steps(config: Config, steps: int) -> Config:
+    """The same strategy over another number of steps: every milestone keeps its place in the run."""
+    if steps < 1:
+        raise CairnsError(f"--steps must be at least 1; got {steps}.")
+    train = config.train
+
+    def scaled(milestones: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(round(at * steps / train.steps) for at in milestones)
+
+    start, end = scaled(train.landmark_points_at)
+    changed = dataclasses.replace(
+        train,
+        steps=steps,
+        lr_decay_at=scaled(train.lr_decay_at),
+        recon_raise_at=scaled(train.recon_raise_at),
+        landmark_points_at=(start, end),
+        warmup=min(train.warmup, steps // 10),
+    )
+    return dataclasses.replace(config, train=changed)
+
+
+def with_values(config: Config, assignments: typing.Sequence[str]) -> Config:
+    """Change single values by their path, as `--set losses.sep=0 train.seed=3` does."""
+    tree = to_dict(config)
+    for assignment in assignments:
+        path, equals, text = assignment.partition("=")
+        if not equals:
+            raise CairnsError(f"--set takes name=value, such as losses.sep=0; got {assignment!r}.")
+        *parents, leaf = path.split(".")
+        node: Any = tree
+        for parent in parents:
+            node = node.get(parent) if isinstance(node, dict) else None
+        if not isinstance(node, dict) or leaf not in node or isinstance(node[leaf], dict):
+            raise CairnsError(f"--set: the config has no value {path!r}; see config.json of any run.")
+        try:
+            node[leaf] = json.loads(text)
+        except json.JSONDecodeError:
+            node[leaf] = text
+    return from_dict(tree)
+
+
+def to_dict(config: Config) -> dict[str, Any]:
+    return typing.cast(dict[str, Any], json.loads(json.dumps(dataclasses.asdict(config))))
+
+
+def from_dict(tree: Any) -> Config:
+    """The config that `to_dict` gave, with unknown names, wrong types and impossible values refused."""
+    config = typing.cast(Config, _build(Config, tree, "config"))
+    check(config)
+    return config
+
+
+def load_config(path: Path) -> Config:
+    """Read a config from JSON: a whole `config.json` of a run, or the config alone."""
+    try:
+        tree = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise CairnsError(f"There is no file {path}.") from None
+    except (OSError, ValueError) as error:
+        raise CairnsError(f"{path} is not a readable JSON config: {error}.") from None
+    return from_dict(tree["config"] if isinstance(tree, dict) and "config" in tree else tree)
+
+
+def check(config: Config) -> None:
+    """Refuse what no model can be built from or no training can use."""
+    model, train = config.model, config.train
+    if not 1 <= model.landmarks <= MAX_LANDMARKS:
+        raise CairnsError(
+            f"The number of landmarks must be between 1 and {MAX_LANDMARKS}; got {model.landmarks}."
+        )
+    if model.channels not in (1, 3):
+        raise CairnsError(f"model.channels must be 1 or 3; got {model.channels}.")
+    if model.padded_size < model.image_size or (model.padded_size - model.image_size) % 2:
+        raise CairnsError(
+            f"model.padded_size must exceed model.image_size by an even number of pixels; "
+            f"got {model.padded_size} and {model.image_size}."
+        )
+    if train.steps < 1 or train.batch_size < 2:
+        raise CairnsError("train.steps must be at least 1 and train.batch_size at least 2.")
+    if min(config.losses.sep_sigma, config.losses.colour_sigma, model.decoder_sigma) <= 0:
+        raise CairnsError("Bandwidths (sep_sigma, colour_sigma, decoder_sigma) must be above 0.")
+    from cairns.nets.spec import parse
+
+    decoder = parse(model.decoder)
+    checks = (
+        ("detector", parse(model.detector), model.padded_size),
+        ("features", parse(model.features), model.padded_size),
+        ("decoder", decoder, model.image_size // decoder.enlargement),
+    )
+    for name, spec, size in checks:
+        if size % spec.reduction:
+            raise CairnsError(
+                f"model.{name} halves its input {spec.reduction.bit_length() - 1} times, "
+                f"so its size must be divisible by {spec.reduction}; it is {size}."
+            )
+
+
+def _build(kind: Any, value: Any, where: str) -> Any:
+    """Turn plain JSON into `kind`, one of the few kinds that configs are made of."""
+    if dataclasses.is_dataclass(kind):
+        if not isinstance(value, dict):
+            raise CairnsError(f"{where} must be an object; got {value!r}.")
+        hints = typing.get_type_hints(kind)
+        unknown = sorted(set(value) - set(hints))
+        if unknown:
+            raise CairnsError(f"{where} has an unknown name {unknown[0]!r}.")
+        parts = {name: _build(hints[name], part, f"{where}.{name}") for name, part in value.items()}
+        return typing.cast(Any, kind)(**parts)
+    origin = typing.get_origin(kind)
+    if origin is Literal:
+        if value not in typing.get_args(kind):
+            raise CairnsError(f"{where} must be one of {typing.get_args(kind)}; got {value!r}.")
+        return value
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise CairnsError(f"{where} must be a list; got {value!r}.")
+        inner = typing.get_args(kind)
+        if inner[-1] is not types.EllipsisType and inner[-1] is not ... and len(value) != len(inner):
+            raise CairnsError(f"{where} must have {len(inner)} values; got {value!r}.")
+        return tuple(_build(inner[0], part, where) for part in value)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise CairnsError(f"{where} must be of type {kind.__name__}; got {value!r}.")
+    return value

@@ -1,0 +1,47 @@
+"""The training objective (Eq. 13), one function per equation. Each returns the mean over the batch."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from cairns.config import LossConfig
+
+
+def concentration(variances: Tensor, form: str = "entropy") -> Tensor:
+    """Eq. 4, summed over landmarks: variances (B, K, 2) -> scalar.
+
+    `entropy`: the exponential of the entropy of the isotropic Gaussian, 2 pi e sigma^2 with
+    sigma^2 the mean of both variances, which is what the text derives. `printed`: as printed.
+    """
+    if form == "printed":
+        return (2 * math.pi * math.e * variances.sum(-1).square()).sum(-1).mean()
+    return (2 * math.pi * math.e * variances.mean(-1)).sum(-1).mean()
+
+
+def separation(landmarks: Tensor, sigma: float) -> Tensor:
+    """Eq. 6: landmarks (B, K, 2) -> scalar, summed over ordered pairs k != k'."""
+    square = (landmarks[:, :, None] - landmarks[:, None]).square().sum(-1)  # (B, K, K)
+    pairs = torch.exp(-square / (2 * sigma**2))
+    others = 1 - torch.eye(landmarks.shape[1], device=landmarks.device)
+    return (pairs * others).sum((1, 2)).mean()
+
+
+def equivariance(mapped_back: Tensor, landmarks: Tensor) -> Tensor:
+    """Eq. 7: g(l') and l, both (B, K, 2) -> scalar, summed over landmarks."""
+    return (mapped_back - landmarks).square().sum((1, 2)).mean()
+
+
+def reconstruction(decoded: Tensor, images: Tensor, sigma: float) -> Tensor:
+    """Negative log-likelihood of the image under N(decoded, sigma^2), summed over pixels (app. F.3)."""
+    square = (decoded - images).square().sum((1, 2, 3)).mean() / (2 * sigma**2)
+    count = images[0].numel()
+    return square + 0.5 * count * math.log(2 * math.pi * sigma**2)
+
+
+def total(terms: dict[str, Tensor], config: LossConfig, recon_weight: float) -> Tensor:
+    """Eq. 13: the weighted sum of the named terms."""
+    weights = {"recon": recon_weight, "conc": config.conc, "sep": config.sep, "eqv": config.eqv}
+    return torch.stack([weights[name] * term for name, term in terms.items()]).sum()

@@ -1,0 +1,68 @@
+"""The landmark detector (section 3.1): an image to K landmarks with their spread and confidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from cairns import geometry
+from cairns.config import ModelConfig
+from cairns.nets.hourglass import Hourglass
+from cairns.nets.spec import parse
+
+NEAR = 0.1  # a landmark's surroundings, in image edges: the radius that its confidence looks at
+
+
+@dataclass(frozen=True)
+class Detection:
+    """What the detector says of a batch of images; coordinates are unit coordinates."""
+
+    maps: Tensor  # (B, K+1, h, w) detection confidence D of Eq. 2; the last channel is background
+    landmarks: Tensor  # (B, K, 2) mean (x, y) under each map, Eq. 3
+    variances: Tensor  # (B, K, 2) variance of each map along x and y
+
+
+class Detector(nn.Module):
+    cells: Tensor  # (h*w, 2) unit coordinates of the maps' cells
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        spec = parse(config.detector)
+        self.net = Hourglass(spec, config.channels, config.landmarks + 1, bias=config.conv_bias)
+        size = config.padded_size // spec.stem_reduction * spec.enlargement
+        self.map_size = size
+        cells = geometry.grid(size, config.image_size, config.padded_size)
+        self.register_buffer("cells", cells, persistent=False)
+
+    def forward(self, padded: Tensor) -> Detection:
+        """(B, C, padded_size, padded_size) -> Detection."""
+        maps = torch.softmax(self.net(padded), dim=1)  # (B, K+1, h, w), Eq. 2
+        landmarks, variances = moments(maps[:, :-1], self.cells)
+        return Detection(maps, landmarks, variances)
+
+
+def moments(maps: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean (Eq. 3) and variance per axis of maps (B, K, h, w) over cells (h*w, 2): two (B, K, 2)."""
+    weights = maps.flatten(2)  # (B, K, h*w)
+    mass = weights.sum(-1, keepdim=True).clamp_min(1e-12)
+    weights = weights / mass
+    mean = weights @ cells  # (B, K, 2)
+    # About the middle of the image, not 0: the difference of two squares then keeps its digits.
+    centred = cells - 0.5
+    variance = (weights @ centred.square() - (mean - 0.5).square()).clamp_min(0)
+    return mean, variance
+
+
+def confidence(detection: Detection, cells: Tensor) -> Tensor:
+    """How much to trust each landmark, (B, K) in [0, 1]: how massive its map is, times how peaked.
+
+    Massive: the highest detection probability anywhere, so how surely some pixel is this landmark
+    and not background. Peaked: the share of the map's mass within a tenth of the image edge of the
+    landmark. A map that is faint, spread out or split between two places scores low.
+    """
+    maps = detection.maps[:, :-1].flatten(2)  # (B, K, h*w)
+    distance = torch.cdist(detection.landmarks, cells.expand(len(maps), -1, -1))  # (B, K, h*w)
+    near = (maps * (distance <= NEAR)).sum(-1) / maps.sum(-1).clamp_min(1e-12)
+    return maps.amax(-1) * near

@@ -1,0 +1,134 @@
+"""The hourglass network of appendix F.2, built from its one-line notation (`nets/spec.py`)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from cairns.nets.spec import OUT, HourglassSpec
+
+BATCH_NORM_EPS = 1e-3
+LEAK = 0.2
+
+
+def conv_block(
+    inputs: int,
+    outputs: int,
+    *,
+    kernel: int = 3,
+    bias: bool,
+    activation: bool = True,
+    stride: int = 1,
+    up: bool = False,
+) -> nn.Sequential:
+    """Convolution, batch norm, LeakyReLU; `up` for a transposed convolution that doubles the size."""
+    conv: nn.Module
+    if up:
+        conv = nn.ConvTranspose2d(inputs, outputs, kernel, 2, 1, output_padding=1, bias=bias)
+    else:
+        conv = nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=bias)
+    layers: list[nn.Module] = [conv, nn.BatchNorm2d(outputs, eps=BATCH_NORM_EPS)]
+    if activation:
+        layers.append(nn.LeakyReLU(LEAK, inplace=True))
+    return nn.Sequential(*layers)
+
+
+class Upsample(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.interpolate(x, scale_factor=2.0, mode="nearest")
+
+
+class Hourglass(nn.Module):
+    """(B, in, n, n) -> (B, out, m, m), m = n / spec.stem_reduction * spec.enlargement."""
+
+    def __init__(self, spec: HourglassSpec, inputs: int, outputs: int, *, bias: bool) -> None:
+        super().__init__()
+        width = inputs
+        stem: list[nn.Module] = []
+        for token in spec.stem:
+            if token == "P":
+                stem.append(nn.MaxPool2d(2))
+            else:
+                stride, after = (2, int(token[1:])) if token[0] == "D" else (1, int(token))
+                stem.append(conv_block(width, after, bias=bias, stride=stride))
+                width = after
+        self.stem = nn.Sequential(*stem)
+
+        self.down = nn.ModuleList()
+        self.up = nn.ModuleList()
+        self.skips = nn.ModuleList()
+        mirrors: list[list[int]] = []  # output widths on the way up, level by level, from the top
+        widths_down: list[int] = []
+        for level in spec.levels:
+            blocks, mirror = [], []
+            for conv in level.convs:
+                blocks.append(conv_block(width, conv.width, bias=bias))
+                back = width if conv.mirror is None else conv.mirror
+                mirror.append(outputs if back == OUT else back)
+                width = conv.width
+            self.down.append(nn.Sequential(*blocks))
+            mirrors.append(mirror)
+            widths_down.append(width)
+
+        self.pool = nn.MaxPool2d(2)
+        self.upsample = Upsample()
+        for depth in reversed(range(len(spec.levels))):
+            level = spec.levels[depth]
+            is_bottom = depth == len(spec.levels) - 1
+            chain: list[nn.Module] = []  # stays empty where there is no link
+            if not is_bottom:
+                # Inside a skip-link the wider of its two ends; its last layer fits the way up.
+                inner = max(widths_down[depth], width)
+                current = widths_down[depth]
+                for i in range(level.skip):
+                    after = width if i == level.skip - 1 else inner
+                    chain.append(conv_block(current, after, bias=bias))
+                    current = after
+            self.skips.append(nn.Sequential(*chain))
+            blocks = []
+            for i, after in enumerate(reversed(mirrors[depth])):
+                is_last = depth == 0 and i == len(mirrors[depth]) - 1 and not spec.tail
+                blocks.append(conv_block(width, after, bias=bias, activation=not is_last))
+                width = after
+            self.up.append(nn.Sequential(*blocks))
+
+        tail: list[nn.Module] = []
+        for i, token in enumerate(spec.tail):
+            activation = i < len(spec.tail) - 1
+            if token == "U":
+                tail.append(self.upsample)
+                continue
+            after = outputs if token.startswith("out") else int(token.lstrip("T"))
+            kernel = 1 if token == "out1" else 3
+            up = token.startswith("T")
+            tail.append(conv_block(width, after, kernel=kernel, bias=bias, activation=activation, up=up))
+            width = after
+        self.tail = nn.Sequential(*tail)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        kept: list[Tensor] = []
+        last = len(self.down) - 1
+        for depth, down in enumerate(self.down):
+            x = down(x)
+            if depth < last:
+                kept.append(x)
+                x = self.pool(x)
+        for i, (skip, up) in enumerate(zip(self.skips, self.up, strict=True)):
+            depth = last - i
+            if depth < last:
+                x = self.upsample(x)
+                if len(skip):
+                    x = x + skip(kept[depth])
+            x = up(x)
+        return self.tail(x)
+
+
+def initialise(net: nn.Module, generator: torch.Generator) -> None:
+    """He initialisation from an explicit generator, so that a seed alone decides the weights."""
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
+            nn.init.kaiming_normal_(module.weight, a=LEAK, generator=generator)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)

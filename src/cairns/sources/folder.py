@@ -1,0 +1,52 @@
+"""A folder of images, nested as it likes, or a list of image files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cairns.errors import CairnsError
+from cairns.geometry import Placement
+from cairns.sources.base import Annotations
+from cairns.sources.images import EXTENSIONS, read_image
+
+
+class Folder:
+    annotations: Annotations | None = None
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        """Folders and files; a folder stands for all image files below it, in alphabetical order."""
+        self.description = " ".join(str(path) for path in paths)
+        self.files: list[tuple[Path, str]] = []
+        for path in paths:
+            if path.is_dir():
+                found = sorted(
+                    file
+                    for file in path.rglob("*")
+                    if file.suffix.lower() in EXTENSIONS and file.is_file() and not file.name.startswith(".")
+                )
+                if not found:
+                    raise CairnsError(
+                        f"The folder {path} holds no images ({', '.join(sorted(EXTENSIONS))}), "
+                        "also not in the folders below it."
+                    )
+                self.files += [(file, file.relative_to(path).as_posix()) for file in found]
+            elif path.is_file():
+                self.files.append((path, path.name))
+            else:
+                raise CairnsError(f"There is no file or folder {path}.")
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def name(self, index: int) -> str:
+        return self.files[index][1]
+
+    def image(self, index: int) -> NDArray[np.uint8]:
+        return read_image(self.files[index][0])
+
+    def box(self, index: int) -> Placement | None:
+        return None

@@ -1,0 +1,76 @@
+"""Reading one image file, whatever a camera, a scanner or an attacker wrote into it."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cairns.errors import UnreadableImage
+
+EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
+MAX_PIXELS = 128_000_000  # a decoded image of this size takes 384 MB; larger ones are refused unread
+MIN_EDGE = 8
+
+
+def read_image(path: Path | BinaryIO) -> NDArray[np.uint8]:
+    """The image as it is meant to be seen: (H, W, 3), or (H, W, 1) if it is grey.
+
+    EXIF rotation is applied, 16 bits become 8, CMYK becomes RGB, transparency becomes white.
+    Raises UnreadableImage with the reason; the size is checked before anything is decoded.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow warns of odd metadata; the pixels are what counts
+            with Image.open(path) as opened:
+                width, height = opened.size
+                if width * height > MAX_PIXELS:
+                    raise UnreadableImage(
+                        f"{width}x{height} pixels, more than the limit of {MAX_PIXELS // 10**6} megapixels"
+                    )
+                if min(width, height) < MIN_EDGE:
+                    raise UnreadableImage(f"{width}x{height} pixels, smaller than {MIN_EDGE}x{MIN_EDGE}")
+                image: Image.Image = ImageOps.exif_transpose(opened)
+                if image.mode.startswith("I") or image.mode == "F":
+                    return _from_deep(np.asarray(image))
+                if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+                    image = image.convert("RGBA")
+                    image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+                if image.mode in ("1", "L", "LA"):
+                    return np.asarray(image.convert("L"))[:, :, None]
+                return np.asarray(image.convert("RGB"))
+    except UnreadableImage:
+        raise
+    except Image.DecompressionBombError:
+        raise UnreadableImage(f"more than the limit of {MAX_PIXELS // 10**6} megapixels") from None
+    except (OSError, ValueError, SyntaxError, EOFError, MemoryError, OverflowError) as error:
+        reason = str(error).split("\n")[0] or type(error).__name__
+        raise UnreadableImage(f"not a readable image ({reason})") from None
+
+
+def _from_deep(values: NDArray[np.generic]) -> NDArray[np.uint8]:
+    """More than 8 bits a channel: 16-bit integers by their full range, anything else by its own."""
+    deep = values.astype(np.float64)
+    top = 65535.0 if values.dtype.kind in "iu" and deep.max() > 255 else max(float(deep.max()), 1.0)
+    if values.dtype.kind in "iu" and deep.max() <= 255:
+        top = 255.0
+    return np.clip(np.rint(deep / top * 255), 0, 255).astype(np.uint8)[:, :, None]
+
+
+def has_colour(image: NDArray[np.uint8]) -> bool:
+    return image.shape[2] == 3 and bool(np.ptp(image.astype(np.int16), axis=2).max() > 8)
+
+
+def to_channels(image: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]:
+    """(H, W, 1 or 3) -> (H, W, channels)."""
+    if image.shape[2] == channels:
+        return image
+    if channels == 3:
+        return np.repeat(image, 3, axis=2)
+    grey = image.astype(np.float32) @ np.array([0.299, 0.587, 0.114], np.float32)
+    return np.rint(grey).astype(np.uint8)[:, :, None]

@@ -1,0 +1,75 @@
+"""MTFL: faces with five annotated landmarks, in the layout its owners distribute (ECCV 2014).
+
+    FOLDER/training.txt, testing.txt     path x1..x5 y1..y5 gender smile glasses pose
+    FOLDER/lfw_5590, net_7876, AFLW      the images
+
+The four kinds of image in it are framed differently. A fixed crop for each kind, which looks at no
+landmark, brings them to one framing: eyes about 0.29 of the crop apart, the face in its middle.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cairns.errors import CairnsError
+from cairns.geometry import Placement
+from cairns.sources.base import Annotations
+from cairns.sources.images import read_image
+
+LANDMARKS = ("left eye", "right eye", "nose", "left mouth corner", "right mouth corner")
+LISTS = {"train": "training.txt", "test": "testing.txt"}
+
+
+class MTFL:
+    def __init__(self, folder: Path, split: Literal["train", "test"] = "train") -> None:
+        self.folder = folder
+        self.description = f"mtfl:{folder}"
+        listing = folder / LISTS[split]
+        if not listing.is_file():
+            raise CairnsError(f"MTFL needs the file {listing}; see docs/sources.md for the folder's layout.")
+        self.paths: list[str] = []
+        points = []
+        for number, line in enumerate(listing.read_text().splitlines(), 1):
+            fields = line.split()
+            if not fields:
+                continue
+            try:
+                values = np.array(fields[1:], float)
+            except ValueError:
+                values = np.empty(0)
+            if len(values) != 14:
+                raise CairnsError(
+                    f"{listing}, line {number}: expected a path and 14 numbers; got {line.strip()[:60]!r}."
+                )
+            self.paths.append(fields[0].replace("\\", "/"))
+            points.append(values[:10].reshape(2, 5).T)
+        if not points:
+            raise CairnsError(f"{listing} lists no image.")
+        self.annotations: Annotations | None = Annotations(LANDMARKS, np.array(points), (0, 1))
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def name(self, index: int) -> str:
+        return self.paths[index]
+
+    def image(self, index: int) -> NDArray[np.uint8]:
+        return read_image(self.folder / self.paths[index])
+
+    def box(self, index: int) -> Placement | None:
+        kind = self.paths[index].split("/")[0]
+        if kind == "lfw_5590":
+            return Placement(57, 66, 140, 140)  # about (127, 136)
+        if kind == "net_7876":
+            from PIL import Image
+
+            with Image.open(self.folder / self.paths[index]) as opened:
+                width = opened.width
+            if width == 160:
+                return Placement(29, 29, 103, 103)  # about (80.5, 80.5)
+            return Placement(40, 41, 320, 320)  # about (200, 201)
+        return None

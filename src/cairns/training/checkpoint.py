@@ -1,0 +1,89 @@
+"""The resumable state of a run: one safetensors file, replaced as a whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from cairns.errors import CairnsError
+from cairns.model.autoencoder import Autoencoder
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """After a crash at any moment the file is the old one or the new one, whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    plain = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    write_atomically(path, save(plain, dict(metadata or {})))
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """All tensors and the metadata of a safetensors file."""
+    try:
+        with safe_open(path, "pt") as stream:  # type: ignore[no-untyped-call]
+            tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+            return tensors, stream.metadata() or {}
+    except FileNotFoundError:
+        raise CairnsError(f"There is no file {path}.") from None
+    except (SafetensorError, OSError) as error:
+        raise CairnsError(f"{path} is damaged or no safetensors file: {error}.") from None
+
+
+def load_weights(model: Autoencoder, tensors: Mapping[str, Tensor], where: Path) -> None:
+    try:
+        model.load_state_dict(dict(tensors))
+    except RuntimeError as error:
+        reason = str(error).split("\n")[1].strip() if "\n" in str(error) else str(error)
+        raise CairnsError(f"The weights in {where} do not fit the model of its config: {reason}") from None
+
+
+def save_checkpoint(
+    path: Path, step: int, model: Autoencoder, optimiser: torch.optim.Adam, average: Mapping[str, Tensor]
+) -> None:
+    """Everything that step `step` starts from. Randomness needs no state: it follows from the step."""
+    tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
+    tensors |= {f"average/{name}": value for name, value in average.items()}
+    for name, parameter in model.named_parameters():
+        for key, value in optimiser.state.get(parameter, {}).items():
+            tensors[f"adam/{key}/{name}"] = value
+    save_tensors(path, tensors, {"step": json.dumps(step)})
+
+
+def load_checkpoint(
+    path: Path, model: Autoencoder, optimiser: torch.optim.Adam, average: dict[str, Tensor]
+) -> int:
+    """Restore model, optimiser and weight average in place; returns the step to go on with."""
+    tensors, metadata = load_tensors(path)
+    groups: dict[str, dict[str, Tensor]] = {"model": {}, "average": {}, "adam": {}}
+    for name, value in tensors.items():
+        group, _, rest = name.partition("/")
+        groups.setdefault(group, {})[rest] = value
+    load_weights(model, groups["model"], path)
+    average.update(groups["average"])
+    for name, parameter in model.named_parameters():
+        state = {}
+        for key in ("step", "exp_avg", "exp_avg_sq"):
+            if f"{key}/{name}" in groups["adam"]:
+                value = groups["adam"][f"{key}/{name}"]
+                state[key] = value.to(memory_format=torch.channels_last) if value.ndim == 4 else value
+        if state:
+            optimiser.state[parameter] = state
+    try:
+        return int(json.loads(metadata["step"]))
+    except (KeyError, ValueError):
+        raise CairnsError(f"{path} is no checkpoint of a run: it names no step.") from None

@@ -1,0 +1,241 @@
+"""Training, top to bottom (appendix F.3). One function, no callbacks: read it in one sitting."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import math
+import resource
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cairns import losses
+from cairns.config import Config, check
+from cairns.errors import CairnsError
+from cairns.evaluation.consistency import warp_errors
+from cairns.model.autoencoder import Autoencoder
+from cairns.sources.base import Source
+from cairns.training import schedule
+from cairns.training.checkpoint import load_checkpoint, save_checkpoint, save_tensors, write_atomically
+from cairns.training.prepared import Prepared, prepare, to_tensor
+from cairns.training.progress import Progress
+from cairns.training.recalibrate import recalibrate
+from cairns.training.run import Run, claim
+from cairns.training.speed import matrix_product_gflops, step_gflop
+from cairns.training.step import step_losses
+from cairns.warps.tps import RandomTPS
+
+LOG_TIMES = 200  # lines in log.jsonl over a run
+CHECKPOINT_SECONDS = 60.0
+HELD_OUT = 128  # images at most, and a tenth of the set, kept aside for the report
+EVOLUTION = (0.0, 0.01, 0.03, 0.08, 0.16, 0.32, 0.6, 1.0)  # of the run: when detection maps are kept
+
+
+class TrainingFailed(Exception):
+    """Training cannot go on; the message says why and what is kept."""
+
+
+class Interrupted(Exception):
+    """Stopped by the user; everything is saved."""
+
+
+def train(
+    config: Config, source: Source, out: Path, *, resume: bool = False, overwrite: bool = False
+) -> Run:
+    """Train a model on a source's images into the run folder `out`; returns the finished run.
+
+    With `resume` the folder's own config is used. A run that was killed at any moment and resumed
+    ends with the weights of one that was not (bit for bit on one thread).
+    """
+    run = claim(out, resume=resume, overwrite=overwrite)
+    if resume:
+        config = run.config()
+        if run.finished:
+            return run
+    check(config)
+    settings = config.train
+    if not run.config_file.exists():
+        run.start(config, source.description)
+
+    # The data: decoded once, a few images held out.
+    with Progress("preparing", len(source)) as bar:
+        images = prepare(source, config, run.cache_folder, lambda done, _: bar.update(done))
+    rows, held_out = split(images, settings.seed)
+    np.savez_compressed(run.samples_file, pixels=held_out, skipped=json.dumps(images.skipped))
+    checks = to_tensor(held_out)
+
+    # The state: model, optimiser, the weights' moving average.
+    model = Autoencoder(config.model, seed=settings.seed)
+    optimiser = torch.optim.Adam(
+        model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+    )
+    average: dict[str, Tensor] = {}
+    tps = RandomTPS(config.warp, config.model)
+    first = 0
+    if run.checkpoint_file.exists():
+        first = load_checkpoint(run.checkpoint_file, model, optimiser, average)
+        run.truncate_log(first)
+    else:
+        fresh = copy.deepcopy(model)
+        recalibrate(fresh, batches(images, rows, min(256, len(rows)), settings.seed))
+        before = float(warp_errors(fresh, checks, config.warp).mean())
+        write_atomically(run.log_file, (json.dumps({"step": 0, "warp_error": before}) + "\n").encode())
+    if settings.ema and not average:
+        average = {name: value.detach().clone() for name, value in model.named_parameters()}
+
+    log_every = max(1, settings.steps // LOG_TIMES)
+    keep_maps_at = {round(part * settings.steps) for part in EVOLUTION}
+    sums: dict[str, float] = {}
+    saved_at = time.monotonic()
+    bar = Progress("training", settings.steps, per_step=settings.batch_size, done=first)
+    with interruptible() as interrupted, bar, run.log_file.open("a") as log:
+        for step in range(first, settings.steps):
+            if step in keep_maps_at:
+                keep_maps(run, model, checks, step)
+
+            model.train()
+            for group in optimiser.param_groups:
+                group["lr"] = schedule.learning_rate(settings, step)
+            batch = rows[schedule.batch_rows(len(rows), settings.batch_size, step, settings.seed)]
+            terms = step_losses(model, images.batch(batch), tps, config, step)
+            loss = losses.total(terms, config.losses, schedule.recon_weight(config, step))
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
+            if not (math.isfinite(loss.item()) and math.isfinite(norm.item())):
+                raise TrainingFailed(not_finite(run, step, terms, norm))
+            optimiser.step()
+            for name, value in model.named_parameters() if settings.ema else ():
+                average[name].lerp_(value.detach(), 1 - min(settings.ema, (1 + step) / (10 + step)))
+
+            # Everything below only tells and saves.
+            done = step + 1
+            for name, term in {**terms, "total": loss}.items():
+                sums[name] = sums.get(name, 0.0) + term.item()
+            if done % log_every == 0 or done == settings.steps:
+                count = (step % log_every) + 1
+                line = {name: value / count for name, value in sums.items()}
+                line |= {"step": done, "images_per_second": bar.rate, "memory_mb": memory_mb()}
+                log.write(json.dumps({key: round_off(value) for key, value in line.items()}) + "\n")
+                log.flush()
+                sums = {}
+            bar.update(done, "  ".join(f"{name} {term.item():.3g}" for name, term in terms.items()))
+            stop = interrupted.is_set()
+            # The log's sums start anew at a checkpoint only if a line was just written.
+            due = time.monotonic() - saved_at > CHECKPOINT_SECONDS and not sums
+            if stop or due or done == settings.steps:
+                save_checkpoint(run.checkpoint_file, done, model, optimiser, average)
+                saved_at = time.monotonic()
+            if stop and done < settings.steps:
+                raise Interrupted(f"Stopped at step {done} of {settings.steps}; everything is saved in {out}.")
+        rate = bar.rate
+
+    # The final model: averaged weights if any, batch-norm statistics from a subset of the images.
+    keep_maps(run, model, checks, settings.steps)
+    with torch.no_grad():
+        for name, value in model.named_parameters() if settings.ema else ():
+            value.copy_(average[name])
+    subset = min(settings.recalibration_images, len(rows))
+    recalibrate(model, batches(images, rows, subset, settings.seed))
+    save_tensors(run.model_file, model.state_dict())
+    finish(run, model, config, images, checks, rate)
+    shutil.rmtree(run.cache_folder)
+    return run
+
+
+def split(images: Prepared, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on, and the pixels of the images held out (of a tiny set: some that are trained on)."""
+    if len(images) < 2:
+        raise CairnsError("Training needs at least 2 readable images; found 1.")
+    order = np.random.default_rng((seed, 2)).permutation(len(images))
+    count = min(HELD_OUT, len(images) // 10)
+    if count < 8:
+        return np.sort(order), np.asarray(images.pixels[np.sort(order[:8])])
+    return np.sort(order[count:]), np.asarray(images.pixels[np.sort(order[:count])])
+
+
+def batches(images: Prepared, rows: np.ndarray, count: int, seed: int) -> Iterator[Tensor]:
+    """`count` random training images in batches."""
+    chosen = np.random.default_rng((seed, 3)).permutation(rows)[:count]
+    size = max(2, min(64, len(chosen)))
+    for start in range(0, max(1, len(chosen) - size + 1), size):
+        yield images.batch(chosen[start : start + size])
+
+
+@torch.no_grad()
+def keep_maps(run: Run, model: Autoencoder, images: Tensor, step: int) -> None:
+    """Keep the detection maps of a few images, to show how they evolve (Figure 18 of the paper)."""
+    model.train()  # batch statistics: the running ones are not meant to be used
+    frozen = copy.deepcopy(model)
+    detection = frozen.detect(images[:64])
+    run.evolution_folder.mkdir(exist_ok=True)
+    maps = (detection.maps[:6] * 255).round().byte().numpy()
+    np.savez_compressed(
+        run.evolution_folder / f"step-{step:07d}.npz", maps=maps, landmarks=detection.landmarks[:6].numpy()
+    )
+
+
+def finish(
+    run: Run, model: Autoencoder, config: Config, images: Prepared, checks: Tensor, rate: float
+) -> None:
+    """Measure the finished model and write it all to summary.json."""
+    from cairns.training.health import examine
+
+    work = step_gflop(model, config)
+    summary = {
+        "steps": config.train.steps,
+        "train_images": len(images),
+        "skipped": images.skipped,
+        "parameters": sum(value.numel() for value in model.parameters()),
+        "images_per_second": round(rate, 1),
+        "gflop_per_image": round(work, 4),
+        "gflops": round(work * rate, 1),
+        "matrix_product_gflops": round(matrix_product_gflops(), 1),
+        "peak_memory_mb": memory_mb(),
+        "warp_error_before": run.log()[0].get("warp_error"),
+        "warp_error": round(float(warp_errors(model, checks, config.warp).mean()), 5),
+        "health": examine(model, checks, config),
+    }
+    write_atomically(run.summary_file, json.dumps(summary, indent=2).encode())
+
+
+def not_finite(run: Run, step: int, terms: dict[str, Tensor], norm: Tensor) -> str:
+    bad = [name for name, term in terms.items() if not math.isfinite(term.item())]
+    what = f"the loss {', '.join(bad)}" if bad else f"the gradient (norm {norm.item()})"
+    kept = "The last good checkpoint is kept" if run.checkpoint_file.exists() else "No checkpoint existed yet"
+    return (
+        f"Training stopped at step {step}: {what} is not finite. {kept} in {run.folder}. "
+        "A lower learning rate (--set train.learning_rate=0.001) usually helps."
+    )
+
+
+def memory_mb() -> float:
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+
+
+def round_off(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[threading.Event]:
+    """Ctrl-C and SIGTERM set the event instead of breaking off in the middle of a step."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+    kept = {number: signal.signal(number, lambda *_: event.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield event
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)

@@ -1,0 +1,116 @@
+"""A run folder: the files in it, and the rules about touching one that exists."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cairns.config import Config, from_dict, to_dict
+from cairns.errors import CairnsError
+from cairns.training.checkpoint import write_atomically
+
+
+@dataclass(frozen=True)
+class Run:
+    folder: Path
+
+    @property
+    def config_file(self) -> Path:
+        return self.folder / "config.json"
+
+    @property
+    def model_file(self) -> Path:
+        return self.folder / "model.safetensors"
+
+    @property
+    def checkpoint_file(self) -> Path:
+        return self.folder / "checkpoint" / "state.safetensors"
+
+    @property
+    def cache_folder(self) -> Path:
+        return self.folder / "cache"
+
+    @property
+    def log_file(self) -> Path:
+        return self.folder / "log.jsonl"
+
+    @property
+    def summary_file(self) -> Path:
+        return self.folder / "summary.json"
+
+    @property
+    def samples_file(self) -> Path:
+        """Some images kept aside for the report, as bytes (n, size, size, C)."""
+        return self.folder / "samples.npz"
+
+    @property
+    def evolution_folder(self) -> Path:
+        return self.folder / "evolution"
+
+    @property
+    def report_file(self) -> Path:
+        return self.folder / "report.html"
+
+    @property
+    def finished(self) -> bool:
+        return self.model_file.is_file() and self.summary_file.is_file()
+
+    def log(self) -> list[dict[str, Any]]:
+        if not self.log_file.is_file():
+            return []
+        return [json.loads(line) for line in self.log_file.read_text().splitlines()]
+
+    def summary(self) -> dict[str, Any]:
+        return dict(json.loads(self.summary_file.read_text())) if self.summary_file.is_file() else {}
+
+    def meta(self) -> dict[str, Any]:
+        try:
+            return dict(json.loads(self.config_file.read_text()))
+        except FileNotFoundError:
+            raise CairnsError(f"{self.folder} is no run folder: it has no config.json.") from None
+        except (OSError, ValueError) as error:
+            raise CairnsError(f"{self.config_file} is damaged: {error}.") from None
+
+    def config(self) -> Config:
+        return from_dict(self.meta().get("config"))
+
+    def start(self, config: Config, source: str) -> None:
+        import torch
+
+        from cairns import __version__
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        versions = {"cairns": __version__, "torch": torch.__version__, "python": platform.python_version()}
+        meta = {"config": to_dict(config), "source": source, "versions": versions}
+        write_atomically(self.config_file, json.dumps(meta, indent=2).encode())
+
+    def truncate_log(self, step: int) -> None:
+        """Drop what was logged after the step that the run goes on from."""
+        kept = [line for line in self.log() if line["step"] <= step]
+        text = "".join(json.dumps(line) + "\n" for line in kept)
+        write_atomically(self.log_file, text.encode())
+
+
+def claim(folder: Path, *, resume: bool, overwrite: bool) -> Run:
+    """The run to write into. Never touches a folder that holds something else, or an unnamed run."""
+    run = Run(folder)
+    if resume:
+        run.meta()
+        return run
+    if folder.is_file():
+        raise CairnsError(f"{folder} is a file; --out names a folder.")
+    if run.config_file.exists():
+        if not overwrite:
+            state = "a finished run" if run.finished else "an unfinished run"
+            raise CairnsError(
+                f"{folder} already holds {state}: go on with --resume, replace it with --overwrite, "
+                "or choose another --out."
+            )
+        shutil.rmtree(folder)
+    elif folder.is_dir() and any(folder.iterdir()):
+        raise CairnsError(f"{folder} is not empty and holds no run; choose another --out.")
+    return run

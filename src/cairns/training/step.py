@@ -1,0 +1,53 @@
+"""One training step's loss: detect, warp, detect again, describe, decode."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from cairns import geometry, losses
+from cairns.config import Config
+from cairns.model.autoencoder import Autoencoder
+from cairns.training import schedule
+from cairns.warps.tps import RandomTPS
+
+
+def jitter(images: Tensor, brightness: float, contrast: float, generator: torch.Generator) -> Tensor:
+    """Random contrast (about the image's mean) and brightness, one draw per image, clipped to [0, 1]."""
+    shape = (len(images), 1, 1, 1)
+    gain = 1 + contrast * (2 * torch.rand(shape, generator=generator) - 1)
+    shift = brightness * (2 * torch.rand(shape, generator=generator) - 1)
+    mean = images.mean((1, 2, 3), keepdim=True)
+    return ((images - mean) * gain + mean + shift).clamp(0, 1)
+
+
+def generator_of(seed: int, step: int) -> torch.Generator:
+    """All randomness of a step follows from seed and step, so a resumed run repeats it exactly."""
+    return torch.Generator().manual_seed((seed * 1_000_003 + step) % 2**63)
+
+
+def step_losses(
+    model: Autoencoder, images: Tensor, tps: RandomTPS, config: Config, step: int
+) -> dict[str, Tensor]:
+    """The terms of Eq. 13 by name, unweighted, for images (B, C, n, n)."""
+    generator = generator_of(config.train.seed, step)
+    if config.model.channels == 3:  # the paper jitters colour images only
+        images = jitter(images, config.train.brightness, config.train.contrast, generator)
+    padded = model.pad(images)
+    detection = model.detector(padded)
+    warp = tps.draw(detection.landmarks, generator, schedule.landmark_share(config, step))
+    # Reading the unpadded image with its edge values repeated is the same as reading the padded one.
+    warped = geometry.sample(images, warp.pixels).contiguous(memory_format=torch.channels_last)
+    moved = model.detector(warped)
+    decoded = model.decode(detection.landmarks, model.describe(padded, detection))
+    weights = config.losses
+    return {
+        "recon": losses.reconstruction(decoded, images, weights.colour_sigma),
+        "conc": (
+            losses.concentration(detection.variances, weights.concentration)
+            + losses.concentration(moved.variances, weights.concentration)
+        )
+        / 2,
+        "sep": losses.separation(detection.landmarks, weights.sep_sigma),
+        "eqv": losses.equivariance(warp.map(moved.landmarks), detection.landmarks),
+    }

@@ -1,0 +1,126 @@
+"""Random thin plate splines, the known transformations of the equivariance loss (Eq. 7, app. F.3).
+
+A thin plate spline maps control points c to targets t and interpolates smoothly between them:
+
+    g(p) = sum_j w_j U(|p - c_j|) + a_0 + a_1 x + a_2 y,    U(r) = r^2 log r^2
+
+Its coefficients depend linearly on the targets, so for fixed control points and fixed p the whole
+spline is one constant matrix: g(p) = B(p) t. For the regular grid that matrix is computed once, and
+warping a batch is a matrix product. An affine map of the control points is reproduced exactly,
+so the random global transformation simply moves the targets.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cairns import geometry
+from cairns.config import ModelConfig, WarpConfig
+
+RIDGE = 1e-4  # keeps the spline calm, and solvable, where two landmarks (nearly) coincide
+
+
+def basis(points: Tensor, controls: Tensor) -> Tensor:
+    """The spline's terms at points (..., n, 2) for controls (..., N, 2): (..., n, N + 3)."""
+    square = (points[..., :, None, :] - controls[..., None, :, :]).square().sum(-1)
+    radial = torch.xlogy(square, square.clamp_min(1e-30))
+    return torch.cat((radial, torch.ones_like(points[..., :1]), points), dim=-1)
+
+
+def solver(controls: Tensor, ridge: float = 0.0) -> Tensor:
+    """The matrix (..., N + 3, N) that turns targets (N, 2) into the spline's coefficients."""
+    count = controls.shape[-2]
+    affine = torch.cat((torch.ones_like(controls[..., :1]), controls), dim=-1)  # (..., N, 3)
+    system = controls.new_zeros(*controls.shape[:-2], count + 3, count + 3)
+    system[..., :count, :] = basis(controls, controls)
+    system[..., range(count), range(count)] += ridge
+    system[..., count:, :count] = affine.transpose(-1, -2)
+    if ridge:
+        # Landmarks on one line do not determine the affine part either.
+        system[..., range(count, count + 3), range(count, count + 3)] -= ridge * 1e-4
+    return torch.linalg.inv(system)[..., :count]
+
+
+@dataclass(frozen=True)
+class Warp:
+    """A batch of splines: `pixels` are g at the warped image's pixels, `map` is g anywhere."""
+
+    pixels: Tensor  # (B, n, n, 2) unit coordinates
+    on_landmarks: Tensor  # (B,) which samples use landmark control points
+    grid_controls: Tensor  # (N, 2)
+    grid_coefficients: Tensor  # (B, N + 3, 2)
+    landmark_controls: Tensor  # (b, K, 2), only the samples that use them
+    landmark_coefficients: Tensor  # (b, K + 3, 2)
+
+    def map(self, points: Tensor) -> Tensor:
+        """g: points (B, K, 2) of the warped image -> where they come from in the original."""
+        mapped = basis(points, self.grid_controls.expand(len(points), -1, -1)) @ self.grid_coefficients
+        if len(self.landmark_controls):
+            around = basis(points[self.on_landmarks], self.landmark_controls) @ self.landmark_coefficients
+            mapped = mapped.index_put((self.on_landmarks,), around)
+        return mapped
+
+
+class RandomTPS:
+    """Draws warps for the padded image of a model. All randomness comes from the generator given."""
+
+    def __init__(self, config: WarpConfig, model: ModelConfig) -> None:
+        self.config = config
+        self.size = model.padded_size
+        margin = (model.padded_size - model.image_size) / 2 / model.image_size
+        along = torch.linspace(-margin, 1 + margin, config.grid, dtype=torch.float64)
+        v, u = torch.meshgrid(along, along, indexing="ij")
+        controls = torch.stack((u, v), -1).reshape(-1, 2)
+        cells = geometry.grid(model.padded_size, model.image_size, model.padded_size)
+        self.cells = cells  # (n*n, 2)
+        solve = solver(controls)
+        self.constant = (basis(cells.double(), controls) @ solve).float()  # (n*n, N)
+        self.solve = solve.float()
+        self.controls = controls.float()
+
+    def draw(
+        self, landmarks: Tensor, generator: torch.Generator, landmark_share: float | None = None
+    ) -> Warp:
+        """A random warp per sample; landmarks (B, K, 2) serve as control points for some of them."""
+        share = self.config.landmark_share if landmark_share is None else landmark_share
+        batch, count, _ = landmarks.shape
+        if count < 4:  # three points or fewer leave nothing to bend
+            share = 0.0
+        on_landmarks = torch.rand(batch, generator=generator) < share
+        matrix, shift = self._affine(batch, generator)
+        noise = torch.randn(batch, len(self.controls), 2, generator=generator)
+        # The noise is drawn for every sample so that the stream does not depend on the model.
+        local = torch.randn(landmarks.shape, generator=generator)
+
+        targets = self._move(self.controls.expand(batch, -1, -1), matrix, shift)
+        targets = targets + self.config.grid_jitter * noise
+        pixels = self.constant @ targets  # (B, n*n, 2)
+        grid_coefficients = self.solve @ targets
+
+        chosen = landmarks.detach()[on_landmarks].double()
+        coefficients = landmarks.new_zeros(0, landmarks.shape[1] + 3, 2)
+        if len(chosen):
+            moved = self._move(chosen, matrix[on_landmarks].double(), shift[on_landmarks].double())
+            moved = moved + self.config.landmark_jitter * local[on_landmarks]
+            coefficients = (solver(chosen, RIDGE) @ moved).float()
+            around = basis(self.cells.expand(len(chosen), -1, -1), chosen.float())
+            pixels[on_landmarks] = around @ coefficients
+        pixels = pixels.reshape(batch, self.size, self.size, 2)
+        return Warp(pixels, on_landmarks, self.controls, grid_coefficients, chosen.float(), coefficients)
+
+    def _affine(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Random scaling, rotation (B, 2, 2) and translation (B, 1, 2) about the image's centre."""
+        config = self.config
+        scale = torch.exp(torch.randn(batch, generator=generator) * math.log(config.scaling))
+        angle = torch.randn(batch, generator=generator) * math.radians(config.rotation)
+        shift = (torch.rand(batch, 1, 2, generator=generator) * 2 - 1) * config.translation
+        cos, sin = scale * torch.cos(angle), scale * torch.sin(angle)
+        return torch.stack((cos, -sin, sin, cos), -1).reshape(batch, 2, 2), shift
+
+    @staticmethod
+    def _move(points: Tensor, matrix: Tensor, shift: Tensor) -> Tensor:
+        return (points - 0.5) @ matrix.transpose(-1, -2) + 0.5 + shift
