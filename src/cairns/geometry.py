@@ -8,6 +8,7 @@ pixels of the caller's image, where the centre of the first pixel is (0.5, 0.5).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Fit = Literal["pad", "crop", "stretch"]
+MAX_CANVAS = 64_000_000  # pixels of a padded image that may be in memory
 
 
 @dataclass(frozen=True)
@@ -48,17 +50,25 @@ def fit_box(width: int, height: int, fit: Fit) -> Placement:
 
 def extract(image: NDArray[np.uint8], box: Placement, size: int) -> NDArray[np.uint8]:
     """Cut the box out of (H, W, C), repeating edge values outside the image, and scale it to `size`."""
-    height, width = image.shape[:2]
+    height, width, channels = image.shape
+    inside = box.x >= 0 and box.y >= 0 and box.x + box.width <= width and box.y + box.height <= height
+    if not inside and box.width * box.height > MAX_CANVAS:
+        # A very long image made square by padding would not fit into memory: shrink it first.
+        by = math.ceil(math.sqrt(box.width * box.height / MAX_CANVAS))
+        width, height = max(1, width // by), max(1, height // by)
+        small = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
+        image = np.asarray(small, np.uint8).reshape(height, width, channels)
+        box = Placement(box.x // by, box.y // by, max(1, box.width // by), max(1, box.height // by))
     left, top = max(0, -box.x), max(0, -box.y)
     right = max(0, box.x + box.width - width)
     bottom = max(0, box.y + box.height - height)
     if left or top or right or bottom:
-        image = cv2.copyMakeBorder(image, top, bottom, left, right, cv2.BORDER_REPLICATE)
-        image = image[:, :, None] if image.ndim == 2 else image
+        framed = cv2.copyMakeBorder(image, top, bottom, left, right, cv2.BORDER_REPLICATE)
+        image = np.asarray(framed, np.uint8).reshape(*framed.shape[:2], channels)
     part = image[box.y + top : box.y + top + box.height, box.x + left : box.x + left + box.width]
     shrinks = box.width >= size and box.height >= size
     scaled = cv2.resize(part, (size, size), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
-    return scaled.reshape(size, size, image.shape[2]).astype(np.uint8, copy=False)
+    return np.asarray(scaled, np.uint8).reshape(size, size, channels)
 
 
 def axis(cells: int, image_size: int, covered: int) -> Tensor:

@@ -29,7 +29,7 @@ class Autoencoder(nn.Module):
             for weight in (self.descriptors.project, self.decoder.expand):
                 nn.init.normal_(weight, std=weight.shape[1] ** -0.5, generator=generator)
         # Measured: convolutions in this layout are 1.7 times faster on a CPU.
-        self.to(memory_format=torch.channels_last)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def pad(self, images: Tensor) -> Tensor:
         padded = geometry.pad(images, self.config.padded_size)

@@ -119,7 +119,7 @@ class Hourglass(nn.Module):
             depth = last - i
             if depth < last:
                 x = self.upsample(x)
-                if len(skip):
+                if len(skip):  # type: ignore[arg-type]
                     x = x + skip(kept[depth])
             x = up(x)
         return self.tail(x)

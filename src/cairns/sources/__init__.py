@@ -18,7 +18,9 @@ NAMES = {
 }
 
 
-def open_source(words: str | Path | Sequence[str | Path], split: Literal["train", "test"] = "train") -> Source:
+def open_source(
+    words: str | Path | Sequence[str | Path], split: Literal["train", "test"] = "train"
+) -> Source:
     """A folder, a list of image files, or `name:path`. `split` matters where the dataset has splits."""
     if isinstance(words, str | Path):
         words = [words]

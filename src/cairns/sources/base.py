@@ -18,13 +18,14 @@ class Annotations:
 
     names: tuple[str, ...]
     points: NDArray[np.float64]  # (n, L, 2) pixels of the original images; NaN where missing
-    reference: tuple[int, int] | None  # the two landmarks whose distance normalises errors
+    reference: tuple[int, int]  # the two landmarks whose distance normalises errors
 
 
 class Source(Protocol):
     """Images by number, read when asked for."""
 
-    description: str  # as the user would write it on the command line
+    words: tuple[str, ...]  # what opens it again: the words of the command line
+    description: str  # the same, short enough for a title
 
     def __len__(self) -> int: ...
 
@@ -50,6 +51,7 @@ class Subset:
     def __init__(self, source: Source, indices: Sequence[int]) -> None:
         self.source = source
         self.indices = list(indices)
+        self.words = source.words
         self.description = source.description
 
     def __len__(self) -> int:

@@ -22,6 +22,7 @@ class Digits:
         if digit and (len(digit) != 1 or not digit.isdigit()):
             raise CairnsError(f"digits takes one digit, such as digits:3; got {digit!r}.")
         self.description = f"digits:{digit}" if digit else "digits"
+        self.words: tuple[str, ...] = (self.description,)
         images, labels = _read()
         order = np.random.default_rng(0).permutation(len(images))
         images, labels = images[order], labels[order]
@@ -35,7 +36,7 @@ class Digits:
         return f"digit-{self.labels[index]}-{index:04d}"
 
     def image(self, index: int) -> NDArray[np.uint8]:
-        return self.images[index][:, :, None]
+        return np.asarray(self.images[index][:, :, None])
 
     def box(self, index: int) -> Placement | None:
         return None

@@ -19,7 +19,8 @@ class Folder:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         """Folders and files; a folder stands for all image files below it, in alphabetical order."""
-        self.description = " ".join(str(path) for path in paths)
+        self.words = tuple(str(path) for path in paths)
+        self.description = self.words[0] if len(paths) == 1 else f"{len(paths)} files and folders"
         self.files: list[tuple[Path, str]] = []
         for path in paths:
             if path.is_dir():

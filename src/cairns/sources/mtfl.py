@@ -28,6 +28,7 @@ class MTFL:
     def __init__(self, folder: Path, split: Literal["train", "test"] = "train") -> None:
         self.folder = folder
         self.description = f"mtfl:{folder}"
+        self.words: tuple[str, ...] = (self.description,)
         listing = folder / LISTS[split]
         if not listing.is_file():
             raise CairnsError(f"MTFL needs the file {listing}; see docs/sources.md for the folder's layout.")

@@ -27,7 +27,9 @@ def write_atomically(path: Path, data: bytes) -> None:
     os.replace(temporary, path)
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+def save_tensors(
+    path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+) -> None:
     plain = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
     write_atomically(path, save(plain, dict(metadata or {})))
 
@@ -35,7 +37,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """All tensors and the metadata of a safetensors file."""
     try:
-        with safe_open(path, "pt") as stream:  # type: ignore[no-untyped-call]
+        with safe_open(path, "pt") as stream:
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
             return tensors, stream.metadata() or {}
     except FileNotFoundError:

@@ -36,7 +36,10 @@ def examine(model: Autoencoder, images: Tensor, config: Config) -> list[dict[str
         other = int(gaps[k].argmin())
         verdict, why = "good", "follows the image"
         if trust[k] < FAINT:
-            verdict, why = "dead", "its detection map is faint or spread out: no pixel is surely this landmark"
+            verdict, why = (
+                "dead",
+                "its detection map is faint or spread out: no pixel is surely this landmark",
+            )
         elif spread < STILL and from_centre < CENTRE:
             verdict, why = "stuck at the centre", "it stays at the image's centre whatever the image shows"
         elif gaps[k, other] < SAME:

@@ -48,9 +48,7 @@ class Interrupted(Exception):
     """Stopped by the user; everything is saved."""
 
 
-def train(
-    config: Config, source: Source, out: Path, *, resume: bool = False, overwrite: bool = False
-) -> Run:
+def train(config: Config, source: Source, out: Path, *, resume: bool = False, overwrite: bool = False) -> Run:
     """Train a model on a source's images into the run folder `out`; returns the finished run.
 
     With `resume` the folder's own config is used. A run that was killed at any moment and resumed
@@ -64,7 +62,7 @@ def train(
     check(config)
     settings = config.train
     if not run.config_file.exists():
-        run.start(config, source.description)
+        run.start(config, source.words)
 
     # The data: decoded once, a few images held out.
     with Progress("preparing", len(source)) as bar:
@@ -136,7 +134,9 @@ def train(
                 save_checkpoint(run.checkpoint_file, done, model, optimiser, average)
                 saved_at = time.monotonic()
             if stop and done < settings.steps:
-                raise Interrupted(f"Stopped at step {done} of {settings.steps}; everything is saved in {out}.")
+                raise Interrupted(
+                    f"Stopped at step {done} of {settings.steps}; everything is saved in {out}."
+                )
         rate = bar.rate
 
     # The final model: averaged weights if any, batch-norm statistics from a subset of the images.
@@ -233,7 +233,9 @@ def interruptible() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield event
         return
-    kept = {number: signal.signal(number, lambda *_: event.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    kept = {
+        number: signal.signal(number, lambda *_: event.set()) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield event
     finally:

@@ -42,12 +42,14 @@ def to_tensor(pixels: NDArray[np.uint8]) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2).float().div_(255)
 
 
-def square(source: Source, index: int, config: Config) -> tuple[NDArray[np.uint8], geometry.Placement]:
+def square(
+    source: Source, index: int, config: Config, size: int | None = None
+) -> tuple[NDArray[np.uint8], geometry.Placement]:
     """One image of a source as the model wants it: (size, size, channels), and where it was cut from."""
     image = source.image(index)
     box = source.box(index) or geometry.fit_box(image.shape[1], image.shape[0], config.fit)
     image = to_channels(image, config.model.channels)
-    return geometry.extract(image, box, config.model.image_size), box
+    return geometry.extract(image, box, size or config.model.image_size), box
 
 
 def prepare(

@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    import rich.progress
 
 PLAIN_EVERY = 15.0  # seconds between plain lines
 
@@ -19,12 +22,14 @@ def clock(seconds: float) -> str:
 class Progress:
     """`with Progress("training", total) as bar: bar.update(done, "recon 12.3")`."""
 
-    def __init__(self, title: str, total: int, *, unit: str = "images", per_step: int = 1, done: int = 0) -> None:
+    def __init__(
+        self, title: str, total: int, *, unit: str = "images", per_step: int = 1, done: int = 0
+    ) -> None:
         self.title, self.total, self.unit, self.per_step = title, total, unit, per_step
         self.first = self.done = done
         self.started = time.monotonic()
         self.printed = 0.0
-        self.bar = None
+        self.bar: rich.progress.Progress | None = None
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,14 +79,14 @@ class Run:
     def config(self) -> Config:
         return from_dict(self.meta().get("config"))
 
-    def start(self, config: Config, source: str) -> None:
+    def start(self, config: Config, source: Sequence[str]) -> None:
         import torch
 
         from cairns import __version__
 
         self.folder.mkdir(parents=True, exist_ok=True)
         versions = {"cairns": __version__, "torch": torch.__version__, "python": platform.python_version()}
-        meta = {"config": to_dict(config), "source": source, "versions": versions}
+        meta = {"config": to_dict(config), "source": list(source), "versions": versions}
         write_atomically(self.config_file, json.dumps(meta, indent=2).encode())
 
     def truncate_log(self, step: int) -> None:

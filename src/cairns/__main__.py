@@ -1,0 +1,5 @@
+import sys
+
+from cairns.cli import main
+
+sys.exit(main())

@@ -1,0 +1,102 @@
+"""The public verbs from Python: `cairns.train(...)` and `cairns.load(...)`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from cairns.config import Config, check, load_config, with_steps, with_values
+from cairns.errors import CairnsError, UnreadableImage
+from cairns.predictor import Predictor
+from cairns.presets import compact, preset, tiny
+from cairns.sources import Source, open_source
+from cairns.sources.images import has_colour
+from cairns.training.run import Run
+
+LOOKED_AT = 32  # images that decide which preset suits
+
+
+def load(model: str | Path) -> Predictor:
+    """A model ready to detect: from a run folder, or a shipped model by its name."""
+    return Predictor.load(model)
+
+
+def train(
+    source: str | Path | Sequence[str | Path] = (),
+    out: str | Path = "run",
+    *,
+    landmarks: int | None = None,
+    preset: str | None = None,
+    steps: int | None = None,
+    config: Config | str | Path | None = None,
+    values: Sequence[str] = (),
+    threads: int | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Run:
+    """Discover landmarks on a source of images into the run folder `out`, and write its report.
+
+    `source` is a folder, image files, or a name such as "digits"; a resumed run knows its own.
+    """
+    import torch
+
+    from cairns.report import write_report
+    from cairns.training.loop import train as train_config
+
+    torch.set_num_threads(threads or os.cpu_count() or 1)
+    out = Path(out)
+    if resume:
+        if any(value is not None for value in (landmarks, preset, steps, config)) or values:
+            raise CairnsError("A resumed run keeps its own config: give --resume without other settings.")
+        run = Run(out)
+        images = open_source(source or run.meta()["source"])
+        chosen = run.config()
+    else:
+        images = open_source(source)
+        chosen = choose(images, landmarks=landmarks, name=preset, config=config)
+        if steps is not None:
+            chosen = with_steps(chosen, steps)
+        chosen = with_values(chosen, values)
+    run = train_config(chosen, images, out, resume=resume, overwrite=overwrite)
+    write_report(run)
+    return run
+
+
+def choose(
+    source: Source, *, landmarks: int | None, name: str | None, config: Config | str | Path | None
+) -> Config:
+    """The config to train with: the one given, the preset named, or what suits images and K."""
+    if name is not None and config is not None:
+        raise CairnsError("Give --preset or --config, not both.")
+    if isinstance(config, Config):
+        chosen = config
+    elif config is not None:
+        chosen = load_config(Path(config))
+    elif name is not None:
+        chosen = preset(name)
+    else:
+        chosen = suitable(source, 10 if landmarks is None else landmarks)
+    if landmarks is not None and landmarks != chosen.model.landmarks:
+        chosen = replace(chosen, model=replace(chosen.model, landmarks=landmarks))
+    check(chosen)
+    return chosen
+
+
+def suitable(source: Source, landmarks: int) -> Config:
+    """`tiny` for small grey images such as digits, else `compact`; grey if all images looked at are."""
+    edges, coloured = [], False
+    for index in np.linspace(0, len(source) - 1, min(LOOKED_AT, len(source))).astype(int):
+        try:
+            image = source.image(int(index))
+        except UnreadableImage:
+            continue
+        edges.append(max(image.shape[:2]))
+        coloured = coloured or has_colour(image)
+    channels = 3 if coloured else 1
+    if edges and np.median(edges) <= 40 and channels == 1:
+        return tiny(landmarks)
+    return compact(landmarks, channels)

@@ -1,0 +1,69 @@
+"""The command line: one file per verb, imported only when its verb is called."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+VERBS = {
+    "demo": "the whole story on embedded digits, ends in a report",
+    "train": "discover landmarks on a source of images",
+    "detect": "find a model's landmarks on images",
+    "evaluate": "predict annotated landmarks from discovered ones",
+    "report": "(re)write the report of a run",
+    "data": "list the sources; inspect one",
+    "models": "shipped models with their measured error",
+}
+
+USAGE = """cairns: discover an object's landmarks from unlabelled images
+
+  cairns VERB ...
+
+{verbs}
+
+`cairns VERB --help` shows a verb's options and an example.
+A source is a folder of images, image files, or a name (`cairns data list`).
+A model is a run folder, or the name of a shipped model (`cairns models`).
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb. Exit code 0: done, 1: failed or interrupted, 2: bad input."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(USAGE.format(verbs="\n".join(f"  {name:10}{text}" for name, text in VERBS.items())))
+        return 0
+    if words[0] in ("-V", "--version"):
+        from cairns import __version__
+
+        print(f"cairns {__version__}")
+        return 0
+    if words[0] not in VERBS:
+        return complain(f"There is no verb {words[0]!r}; `cairns --help` lists them.")
+    from cairns.errors import CairnsError
+
+    try:
+        verb = importlib.import_module(f"cairns.cli.{words[0]}")
+        return int(verb.main(words[1:]))
+    except CairnsError as error:
+        return complain(str(error))
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return complain("There is no space left on the disk; what was saved before is kept.")
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            return complain(f"No permission to write or read {error.filename}.")
+        raise
+    except KeyboardInterrupt:
+        print("\ncairns: interrupted.", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def complain(sentence: str) -> int:
+    print(f"cairns: {sentence}", file=sys.stderr)
+    return 2

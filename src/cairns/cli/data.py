@@ -1,0 +1,120 @@
+"""`cairns data`: list the sources; inspect one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import Positional
+
+
+@dataclass(frozen=True)
+class List:
+    """List the sources that cairns can read."""
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Say what a source holds, and draw a contact sheet of it.
+
+    Example: cairns data inspect photos/ --sheet photos.png
+    """
+
+    source: Positional[tuple[str, ...]]
+    """A folder of images, image files, or a source name."""
+    sheet: Path | None = None
+    """Where to write the contact sheet (PNG or JPEG); annotations are drawn where there are any."""
+    images: int = 48
+    """How many images the contact sheet shows."""
+    json: Path | None = None
+    """Also write the findings to this file."""
+
+
+def main(argv: Sequence[str]) -> int:
+    verb = Annotated[List, tyro.conf.subcommand("list")] | Annotated[Inspect, tyro.conf.subcommand("inspect")]
+    args: Any = tyro.cli(verb, prog="cairns data", args=argv)
+    return inspect(args) if isinstance(args, Inspect) else show_list()
+
+
+def show_list() -> int:
+    from cairns.sources import NAMES
+
+    for name, text in NAMES.items():
+        print(f"{name:20}{text}")
+    return 0
+
+
+def inspect(args: Inspect) -> int:
+    import numpy as np
+
+    from cairns.config import Config
+    from cairns.errors import CairnsError, UnreadableImage
+    from cairns.files.overlay import contact_sheet, draw_landmarks, write_image
+    from cairns.sources import open_source
+    from cairns.sources.images import has_colour
+    from cairns.training.prepared import square
+    from cairns.training.progress import Progress
+
+    source = open_source(args.source)
+    sizes: dict[str, int] = {}
+    unreadable: dict[str, str] = {}
+    coloured = 0
+    with Progress("reading", len(source)) as bar:
+        for index in range(len(source)):
+            try:
+                image = source.image(index)
+            except UnreadableImage as error:
+                unreadable[source.name(index)] = str(error)
+            else:
+                size = f"{image.shape[1]}x{image.shape[0]}"
+                sizes[size] = sizes.get(size, 0) + 1
+                coloured += has_colour(image)
+            bar.update(index + 1)
+    readable = len(source) - len(unreadable)
+    if not readable:
+        name, reason = next(iter(unreadable.items()))
+        raise CairnsError(f"None of the {len(source)} images could be read; the first, {name}: {reason}.")
+    common = sorted(sizes.items(), key=lambda item: -item[1])
+    annotations = source.annotations
+    found: dict[str, Any] = {
+        "source": source.description,
+        "images": len(source),
+        "unreadable": unreadable,
+        "coloured": coloured,
+        "sizes": dict(common),
+    }
+    kinds = f"{coloured:,} in colour, {readable - coloured:,} grey"
+    print(f"{len(source):,} images in {source.description}: {kinds}")
+    shown = ", ".join(f"{size} ({count:,})" for size, count in common[:5])
+    print(f"{len(common)} different size{'s' * (len(common) > 1)}: {shown}{', ...' * (len(common) > 5)}")
+    if annotations is not None:
+        complete = int(np.isfinite(annotations.points).all((1, 2)).sum())
+        found |= {"landmarks": list(annotations.names), "complete_annotations": complete}
+        print(f"{len(annotations.names)} annotated landmarks, complete on {complete:,} images")
+    for name, reason in list(unreadable.items())[:10]:
+        print(f"unreadable: {name}: {reason}")
+    if len(unreadable) > 10:
+        print(f"... and {len(unreadable) - 10:,} more unreadable images")
+    if args.json is not None:
+        args.json.write_text(json.dumps(found, indent=2) + "\n")
+    if args.sheet is not None:
+        config = Config()
+        tile = 128
+        tiles = []
+        for index in np.linspace(0, len(source) - 1, min(args.images, len(source))).astype(int):
+            if source.name(int(index)) in unreadable:
+                continue
+            pixels, place = square(source, int(index), config, size=tile)
+            points = np.empty((0, 2))
+            if annotations is not None:
+                points = place.to_unit(annotations.points[index]) * tile
+            tiles.append(draw_landmarks(pixels, points))
+        if not tiles:
+            raise CairnsError("None of the images chosen for the contact sheet could be read.")
+        write_image(args.sheet, contact_sheet(tiles, columns=8))
+        print(f"contact sheet: {args.sheet}")
+    return 0

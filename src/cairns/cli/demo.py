@@ -1,0 +1,71 @@
+"""`cairns demo`: the whole story on embedded digits, ends in a report."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import webbrowser
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Discover 7 landmarks on 5,000 handwritten digits, then look at the report.
+
+    Example: cairns demo
+    """
+
+    out: Path = Path("demo")
+    """The run folder to write; an unfinished demo there is taken up again, a finished one shown."""
+    steps: int | None = None
+    """A shorter or longer training than the preset's."""
+    open: bool = True
+    """Open the report in a browser where there is a screen."""
+    overwrite: bool = False
+    """Start over where --out already holds a demo."""
+
+
+def main(argv: Sequence[str]) -> int:
+    args = tyro.cli(Demo, prog="cairns demo", args=argv)
+    from cairns import api
+    from cairns.cli.detect import main as detect
+    from cairns.cli.train import report_failures
+    from cairns.report.text import closing_words
+    from cairns.training.run import Run
+
+    found = args.out / "found"
+    resume = Run(args.out).config_file.exists() and not args.overwrite
+    print("cairns: 5,000 handwritten digits, no labels. What are the 7 places that all of them share?\n")
+
+    def work() -> int:
+        run = api.train(
+            "digits",
+            args.out,
+            preset=None if resume else "tiny-7",
+            steps=None if resume else args.steps,
+            resume=resume,
+            overwrite=args.overwrite,
+        )
+        detect([str(args.out), "digits", "--out", str(found), "--overwrite"])
+        print("\n" + closing_words(run))
+        report = run.report_file.resolve()
+        if args.open and has_screen():
+            webbrowser.open(report.as_uri())
+        else:
+            print(f"\nOpen it in a browser: {report.as_uri()}")
+        return 0
+
+    return report_failures(work, f"cairns demo --out {args.out}")
+
+
+def has_screen() -> bool:
+    if sys.platform.startswith("linux"):
+        return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) and bool(
+            shutil.which("xdg-open")
+        )
+    return True

@@ -1,0 +1,39 @@
+"""`cairns models`: shipped models with their measured error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Models:
+    """List the shipped models with what they were trained on and their measured error.
+
+    Example: cairns models
+    """
+
+    as_json: Annotated[bool, tyro.conf.arg(name="json")] = False
+    """Print JSON instead of a table."""
+
+
+def main(argv: Sequence[str]) -> int:
+    args = tyro.cli(Models, prog="cairns models", args=argv)
+    from cairns.predictor import ZOO, shipped_models
+
+    rows = [
+        {"name": name, **json.loads((ZOO / name / "config.json").read_text()).get("card", {})}
+        for name in shipped_models()
+    ]
+    if args.as_json:
+        print(json.dumps(rows, indent=2))
+        return 0
+    if not rows:
+        print("No models are shipped with this version.")
+    for row in rows:
+        print(f"{row['name']:12}{row.get('error', 'not measured')}\n{'':12}{row.get('data', '')}")
+    return 0

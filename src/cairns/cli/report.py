@@ -1,0 +1,32 @@
+"""`cairns report`: (re)write the report of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from tyro.conf import Positional
+
+
+@dataclass(frozen=True)
+class Report:
+    """(Re)write RUN/report.html, one self-contained page.
+
+    Example: cairns report runs/photos
+    """
+
+    run: Positional[Path]
+    """The folder of a finished run."""
+
+
+def main(argv: Sequence[str]) -> int:
+    args = tyro.cli(Report, prog="cairns report", args=argv)
+    from cairns.report import write_report
+    from cairns.training.run import Run
+
+    run = Run(args.run)
+    run.meta()
+    print(write_report(run))
+    return 0

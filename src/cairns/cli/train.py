@@ -1,0 +1,94 @@
+"""`cairns train`: discover landmarks on a source of images."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from tyro.conf import Positional
+
+
+@dataclass(frozen=True)
+class Train:
+    """Discover landmarks on unlabelled images.
+
+    Example: cairns train photos/ --out runs/photos --landmarks 10
+
+    Writes into --out:
+      config.json         everything needed to rebuild the model and repeat the run
+      model.safetensors   the model
+      report.html         what was found, to look at and show around
+      log.jsonl           every loss through training
+      checkpoint/         to go on from (--resume)
+    """
+
+    source: Positional[tuple[str, ...]] = ()
+    """A folder of images, image files, or a name such as digits (`cairns data list`)."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
+    """The run folder to write."""
+    landmarks: int | None = None
+    """How many landmarks to find (default 10, or the preset's number)."""
+    preset: str | None = None
+    """celeba-10, aflw-30, ..., compact-10, tiny-7; without it one that suits the images is chosen."""
+    steps: int | None = None
+    """Length of training; every milestone of the preset moves along."""
+    config: Path | None = None
+    """A config.json to start from instead of a preset."""
+    set: tuple[str, ...] = ()
+    """Single values of the config, such as losses.sep=0 train.seed=3."""
+    seed: int | None = None
+    """Everything random follows from it."""
+    threads: int | None = None
+    """CPU threads (default: all cores)."""
+    resume: bool = False
+    """Go on with the unfinished run in --out."""
+    overwrite: bool = False
+    """Replace the run in --out."""
+
+
+def main(argv: Sequence[str]) -> int:
+    args = tyro.cli(Train, prog="cairns train", args=argv)
+    from cairns.errors import CairnsError
+
+    out = args.out
+    if out is None:
+        raise CairnsError("Name the run folder to write: --out runs/NAME.")
+    if args.resume and args.overwrite:
+        raise CairnsError("--resume goes on with a run and --overwrite replaces it: give one of them.")
+    from cairns import api
+    from cairns.report.text import closing_words
+
+    def work() -> int:
+        run = api.train(
+            args.source,
+            out,
+            landmarks=args.landmarks,
+            preset=args.preset,
+            steps=args.steps,
+            config=args.config,
+            values=args.set if args.seed is None else (*args.set, f"train.seed={args.seed}"),
+            threads=args.threads,
+            resume=args.resume,
+            overwrite=args.overwrite,
+        )
+        print(closing_words(run))
+        return 0
+
+    return report_failures(work, f"cairns train --out {args.out} --resume")
+
+
+def report_failures(work: Callable[[], int], go_on: str) -> int:
+    """Run a training; when it stops early, say why and how to go on."""
+    from cairns.training.loop import Interrupted, TrainingFailed
+
+    try:
+        return work()
+    except Interrupted as stopped:
+        print(f"\n{stopped}\nGo on with: {go_on}", file=sys.stderr)
+    except TrainingFailed as failed:
+        print(f"cairns: {failed}", file=sys.stderr)
+    return 1

@@ -1,0 +1,58 @@
+"""Landmarks drawn onto images, and sheets of many images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cairns.errors import CairnsError
+from cairns.palette import colours
+from cairns.sources.images import to_channels
+
+
+def draw_landmarks(
+    image: NDArray[np.uint8], points: NDArray[np.floating], trust: NDArray[np.floating] | None = None
+) -> NDArray[np.uint8]:
+    """A colour copy of (H, W, 1 or 3) with landmarks (K, 2) in its pixels; faint where trust is low."""
+    canvas = to_channels(image, 3).copy()
+    radius = max(2, round(min(canvas.shape[:2]) / 70))
+    sixteenth = 16  # sub-pixel drawing: OpenCV takes sixteenths and puts pixel centres at whole numbers
+    for k, colour in enumerate(colours(len(points))):
+        if not np.isfinite(points[k]).all():
+            continue
+        # Only the dot's surroundings are blended, so that large photos cost no more than small ones.
+        left, top = np.maximum(np.floor(points[k]).astype(int) - radius - 3, 0)
+        patch = canvas[top : top + 2 * radius + 7, left : left + 2 * radius + 7]
+        if not patch.size:
+            continue
+        x, y = (round((value - 0.5) * sixteenth) for value in points[k] - (left, top))
+        layer = patch.copy()
+        cv2.circle(layer, (x, y), (radius + 1) * sixteenth, (255, 255, 255), -1, cv2.LINE_AA, 4)
+        cv2.circle(layer, (x, y), radius * sixteenth, colour, -1, cv2.LINE_AA, 4)
+        weight = 1.0 if trust is None else 0.35 + 0.65 * float(trust[k])
+        patch[:] = cv2.addWeighted(layer, weight, patch, 1 - weight, 0)
+    return canvas
+
+
+def contact_sheet(tiles: Sequence[NDArray[np.uint8]], columns: int, gap: int = 4) -> NDArray[np.uint8]:
+    """Equal-sized colour tiles in a grid on white."""
+    height, width = tiles[0].shape[:2]
+    rows = -(-len(tiles) // columns)
+    sheet = np.full((rows * (height + gap) + gap, columns * (width + gap) + gap, 3), 255, np.uint8)
+    for i, tile in enumerate(tiles):
+        top, left = gap + (i // columns) * (height + gap), gap + (i % columns) * (width + gap)
+        sheet[top : top + height, left : left + width] = tile
+    return sheet
+
+
+def write_image(path: Path, image: NDArray[np.uint8]) -> None:
+    """PNG or JPEG by the name's ending, RGB."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    done, data = cv2.imencode(path.suffix, cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
+    if not done:
+        raise CairnsError(f"Cannot write an image as {path.suffix}.")
+    path.write_bytes(data.tobytes())

@@ -1,0 +1,134 @@
+"""A trained model in use: NumPy in, NumPy out, in pixels of the caller's own image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cairns import geometry
+from cairns.config import Config
+from cairns.errors import CairnsError
+from cairns.model.autoencoder import Autoencoder
+from cairns.model.detector import confidence
+from cairns.sources.images import read_image, to_channels
+from cairns.training.checkpoint import load_tensors, load_weights
+from cairns.training.prepared import to_tensor
+from cairns.training.run import Run
+
+ZOO = Path(__file__).parent / "zoo"
+
+
+@dataclass(frozen=True)
+class Landmarks:
+    """The landmarks of one image."""
+
+    points: NDArray[
+        np.float64
+    ]  # (K, 2) (x, y) in pixels of the image; the first pixel's centre is (0.5, 0.5)
+    confidence: NDArray[np.float64]  # (K,) in [0, 1]: how massive and how peaked the detection map is
+
+
+class Predictor:
+    """Finds landmarks with a trained model. `Predictor.load` takes a run folder or a shipped model."""
+
+    def __init__(self, model: Autoencoder, config: Config) -> None:
+        self.model = model.eval()
+        self.config = config
+
+    @classmethod
+    def load(cls, model: str | Path) -> Predictor:
+        run = find_model(model)
+        config = run.config()
+        if not run.model_file.is_file():
+            raise CairnsError(
+                f"The run {run.folder} is not finished: it has no model.safetensors; go on with --resume."
+            )
+        net = Autoencoder(config.model)
+        load_weights(net, load_tensors(run.model_file)[0], run.model_file)
+        return cls(net, config)
+
+    @property
+    def landmarks(self) -> int:
+        return self.config.model.landmarks
+
+    def detect(
+        self, image: NDArray[np.uint8] | str | Path, box: geometry.Placement | None = None
+    ) -> Landmarks:
+        """Landmarks of one image: an (H, W), (H, W, 1) or (H, W, 3) array of bytes, or a file.
+
+        `box` is the part of the image to look at; without it the whole image is made square as in
+        training (`config.fit`).
+        """
+        return next(self.detect_many([image], [box] if box else None))
+
+    def detect_many(
+        self,
+        images: Iterable[NDArray[np.uint8] | str | Path],
+        boxes: Sequence[geometry.Placement | None] | None = None,
+        batch_size: int = 64,
+    ) -> Iterator[Landmarks]:
+        """Landmarks of any number of images, in order; only a batch of them is in memory at a time."""
+        squares: list[NDArray[np.uint8]] = []
+        places: list[geometry.Placement] = []
+        for index, image in enumerate(images):
+            square, place = self.prepare(image, boxes[index] if boxes else None)
+            squares.append(square)
+            places.append(place)
+            if len(squares) == batch_size:
+                yield from self.detect_prepared(np.stack(squares), places)
+                squares, places = [], []
+        if squares:
+            yield from self.detect_prepared(np.stack(squares), places)
+
+    def prepare(
+        self, image: NDArray[np.uint8] | str | Path, box: geometry.Placement | None = None
+    ) -> tuple[NDArray[np.uint8], geometry.Placement]:
+        """An image as the model wants it, (size, size, C), and where in the original it came from."""
+        pixels = read_image(Path(image)) if isinstance(image, str | Path) else _checked(image)
+        box = box or geometry.fit_box(pixels.shape[1], pixels.shape[0], self.config.fit)
+        pixels = to_channels(pixels, self.config.model.channels)
+        return geometry.extract(pixels, box, self.config.model.image_size), box
+
+    @torch.inference_mode()
+    def detect_prepared(
+        self, squares: NDArray[np.uint8], places: Sequence[geometry.Placement]
+    ) -> list[Landmarks]:
+        """Landmarks of prepared images (B, size, size, C)."""
+        detection = self.model.detect(to_tensor(squares))
+        trust = confidence(detection, self.model.detector.cells).double().numpy()
+        points = detection.landmarks.double().numpy()
+        return [Landmarks(place.to_original(points[i]), trust[i]) for i, place in enumerate(places)]
+
+
+def find_model(model: str | Path) -> Run:
+    """A run folder, or the name of a shipped model."""
+    folder = Path(model)
+    if not folder.is_dir() and (ZOO / str(model) / "config.json").is_file():
+        folder = ZOO / str(model)
+    if not folder.is_dir():
+        shipped = ", ".join(shipped_models()) or "none"
+        raise CairnsError(
+            f"There is no run folder {model}, nor a shipped model of that name (shipped: {shipped})."
+        )
+    return Run(folder)
+
+
+def shipped_models() -> list[str]:
+    return sorted(file.parent.name for file in ZOO.glob("*/config.json"))
+
+
+def _checked(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    array = np.asarray(image)
+    if array.ndim == 2:
+        array = array[:, :, None]
+    if array.ndim != 3 or array.shape[2] not in (1, 3) or array.dtype != np.uint8 or 0 in array.shape:
+        raise CairnsError(
+            f"An image must be an array of bytes of shape (H, W), (H, W, 1) or (H, W, 3); "
+            f"got {array.dtype} of shape {np.shape(image)}."
+        )
+    return array

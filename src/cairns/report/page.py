@@ -1,0 +1,218 @@
+"""Gathers what a run left behind and writes report.html."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cairns.config import Config
+from cairns.errors import CairnsError
+from cairns.palette import colours, hexadecimal
+from cairns.predictor import Predictor
+from cairns.report import pictures, text
+from cairns.training.checkpoint import write_atomically
+from cairns.training.prepared import to_tensor
+from cairns.training.run import Run
+
+GRID, PAIRS, MORPHS, FRAMES, EVOLUTION_ROWS = 24, 12, 4, 21, 3
+
+
+@torch.inference_mode()
+def write_report(run: Run) -> Path:
+    """(Re)write RUN/report.html from the run's own files."""
+    if not run.finished:
+        raise CairnsError(
+            f"The run {run.folder} is not finished; go on with: cairns train --out {run.folder} --resume"
+        )
+    config, summary = run.config(), run.summary()
+    predictor = Predictor.load(run.folder)
+    with np.load(run.samples_file) as kept:
+        pixels = kept["pixels"]
+    images = to_tensor(pixels)
+    detection, descriptors = predictor.model.encode(images)
+    decoded = predictor.model.decode(detection.landmarks, descriptors)
+    points = detection.landmarks.numpy()
+
+    template = Template((Path(__file__).parent / "page.html").read_text())
+    source = " ".join(run.meta()["source"][:3])
+    page = template.substitute(
+        title=html.escape(f"{config.model.landmarks} landmarks of {source}"),
+        headline=html.escape(text.headline(run)),
+        legend=legend(config.model.landmarks),
+        grid="".join(
+            pictures.landmark_picture(pixels[i], points[i], f"image {i} with its landmarks")
+            for i in range(min(GRID, len(pixels)))
+        ),
+        evolution=evolution(run, pixels, config),
+        reconstructions=reconstructions(pixels, decoded, points),
+        morphs=morphs(predictor, images, detection.landmarks, descriptors, decoded),
+        charts=charts(run, config),
+        health=health(summary["health"]),
+        facts=facts(run, config, summary),
+        command=html.escape(f"cairns detect {run.folder} IMAGE... --out found --overlay"),
+    )
+    write_atomically(run.report_file, page.encode())
+    return run.report_file
+
+
+def to_bytes(images: Tensor) -> NDArray[np.uint8]:
+    """(B, C, n, n) in [0, 1] -> (B, n, n, C) bytes."""
+    return images.permute(0, 2, 3, 1).mul(255).round().byte().contiguous().numpy()
+
+
+def legend(count: int) -> str:
+    return "".join(
+        f'<button type="button" class="chip" data-k="{k}" style="--c:{hexadecimal(colour)}" '
+        f'aria-pressed="false">{k}</button>'
+        for k, colour in enumerate(colours(count))
+    )
+
+
+def evolution(run: Run, pixels: NDArray[np.uint8], config: Config) -> str:
+    """Rows of images, columns of training steps: how the detection maps come to a point."""
+    kept = sorted(run.evolution_folder.glob("step-*.npz"))
+    if not kept:
+        return "<p>No detection maps were kept.</p>"
+    margin = (config.model.padded_size - config.model.image_size) // 2
+    columns = []
+    for file in kept:
+        step = int(file.stem.split("-")[1])
+        with np.load(file) as snapshot:
+            maps = snapshot["maps"][:EVOLUTION_ROWS]
+        shots = "".join(
+            pictures.plain_picture(pictures.map_picture(one), f"maps at step {step}", "map") for one in maps
+        )
+        columns.append(f"<div><span>step {step:,}</span>{shots}</div>")
+    inputs = "".join(
+        pictures.plain_picture(
+            np.pad(one, ((margin, margin), (margin, margin), (0, 0)), mode="edge"), "input", "map"
+        )
+        for one in pixels[:EVOLUTION_ROWS]
+    )
+    return f'<div class="evolution"><div><span>input</span>{inputs}</div>{"".join(columns)}</div>'
+
+
+def reconstructions(pixels: NDArray[np.uint8], decoded: Tensor, points: NDArray[np.float32]) -> str:
+    made = to_bytes(decoded)
+    pairs = []
+    for i in range(min(PAIRS, len(pixels))):
+        before = pictures.landmark_picture(pixels[i], points[i], f"input {i}")
+        pairs.append(
+            f'<div class="pair">{before}{pictures.plain_picture(made[i], f"reconstruction {i}")}</div>'
+        )
+    return "".join(pairs)
+
+
+def morphs(
+    predictor: Predictor, images: Tensor, landmarks: Tensor, descriptors: Tensor | None, decoded: Tensor
+) -> str:
+    """From one image's landmarks to another's, the first one's appearance kept, as strips to animate."""
+    size = images.shape[-1]
+    parts = []
+    for start, end in choose_pairs(images, landmarks, decoded):
+        share = torch.linspace(0, 1, FRAMES)[:, None, None]
+        path = landmarks[start] * (1 - share) + landmarks[end] * share  # (FRAMES, K, 2)
+        appearance = None if descriptors is None else descriptors[start].expand(FRAMES, -1, -1)
+        frames = to_bytes(predictor.model.decode(path, appearance))
+        strip = pictures.data_url(np.concatenate(list(frames), axis=1))
+        ends = [to_bytes(images[i : i + 1])[0] for i in (start, end)]
+        dots = json.dumps([landmarks[i].numpy().round(4).tolist() for i in (start, end)])
+        few = "".join(pictures.plain_picture(frames[i], "a step of the morph") for i in range(0, FRAMES, 4))
+        parts.append(
+            f'<div class="morph">{pictures.plain_picture(ends[0], "from")}'
+            f'<div class="player" data-dots="{html.escape(dots)}" '
+            f'style="background-image:url({strip});background-size:{FRAMES * 100}% 100%">'
+            f'<svg viewBox="0 0 1 1" aria-hidden="true"></svg></div>'
+            f'{pictures.plain_picture(ends[1], "to")}<div class="strip" style="--n:{size}">{few}</div></div>'
+        )
+    return "".join(parts)
+
+
+def choose_pairs(images: Tensor, landmarks: Tensor, decoded: Tensor) -> list[tuple[int, int]]:
+    """Pairs of well reconstructed images whose landmarks differ much: there is something to see."""
+    error = (images - decoded).square().mean((1, 2, 3))
+    good = error.argsort()[: max(2, len(images) // 2)].tolist()
+    chosen: list[tuple[int, int]] = []
+    free = list(good)
+    while len(free) >= 2 and len(chosen) < MORPHS:
+        start = free.pop(0)
+        gaps = [(landmarks[start] - landmarks[other]).norm(dim=-1).mean().item() for other in free]
+        chosen.append((start, free.pop(int(np.argmax(gaps)))))
+    return chosen
+
+
+def charts(run: Run, config: Config) -> str:
+    """The losses in units a person can judge."""
+    lines = [line for line in run.log() if "recon" in line]
+    if not lines:
+        return ""
+    steps = [float(line["step"]) for line in lines]
+    count = config.model.landmarks
+    values = config.model.image_size**2 * config.model.channels
+    sigma = config.losses.colour_sigma
+    constant = 0.5 * values * math.log(2 * math.pi * sigma**2)
+
+    def rms(line: dict[str, Any]) -> float:
+        return 100 * math.sqrt(max(0.0, 2 * sigma**2 * (line["recon"] - constant) / values))
+
+    power = 0.5 if config.losses.concentration == "entropy" else 0.25
+    series = (
+        ("reconstruction error (RMS)", [rms(line) for line in lines], "% of the colour range", False),
+        ("misses a known warp by (RMS)", [100 * math.sqrt(line["eqv"] / count) for line in lines],
+         "% of the image edge", True),
+        ("width of a detection map",
+         [100 * (line["conc"] / count / (2 * math.pi * math.e)) ** power for line in lines],
+         "% of the image edge", True),
+        ("overlap of landmarks (separation loss)", [line["sep"] for line in lines], "", False),
+    )  # fmt: skip
+    return "".join(pictures.chart(title, steps, ys, unit, log) for title, ys, unit, log in series)
+
+
+def health(rows: list[dict[str, Any]]) -> str:
+    marks = {"good": "&#10003;", "jittery": "~"}
+    cells = []
+    for row, colour in zip(rows, colours(len(rows)), strict=True):
+        kind = row["verdict"].split()[0]
+        near = "" if row["nearest"] is None else f"{row['nearest_distance']:.1%} to {row['nearest']}"
+        cells.append(
+            f'<tr class="{kind}"><td><span class="dot" style="--c:{hexadecimal(colour)}"></span>'
+            f"{row['landmark']}</td>"
+            f'<td class="verdict">{marks.get(kind, "&#10007;")} {html.escape(row["verdict"])}</td>'
+            f"<td>{html.escape(row['why'])}</td>"
+            f'<td><meter min="0" max="1" value="{row["confidence"]}"></meter> {row["confidence"]:.2f}</td>'
+            f"<td>{row['warp_error']:.1%}</td><td>{row['spread']:.1%}</td><td>{near}</td></tr>"
+        )
+    return "".join(cells)
+
+
+def facts(run: Run, config: Config, summary: dict[str, Any]) -> str:
+    meta = run.meta()
+    rows = {
+        "source": " ".join(meta["source"][:3]),
+        "images": f"{summary['train_images']:,}",
+        "preset": f"{config.preset}, {summary['parameters']:,} parameters",
+        "training": f"{summary['steps']:,} steps of {config.train.batch_size} images, "
+        f"seed {config.train.seed}",
+        "speed": f"{summary['images_per_second']:.0f} images/s",
+        "arithmetic": f"{summary['gflops']:.0f} GFLOP/s; a large matrix product in the same run: "
+        f"{summary['matrix_product_gflops']:.0f} GFLOP/s",
+        "peak memory": f"{summary['peak_memory_mb']:.0f} MB",
+        "versions": ", ".join(f"{name} {version}" for name, version in meta["versions"].items()),
+    }
+    table = "".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in rows.items())
+    if summary["skipped"]:
+        names = "".join(
+            f"<li>{html.escape(name)}: {html.escape(reason)}</li>"
+            for name, reason in summary["skipped"].items()
+        )
+        table += f"<dt>skipped</dt><dd>{len(summary['skipped'])} unreadable<ul>{names}</ul></dd>"
+    return f"<dl>{table}</dl>"
