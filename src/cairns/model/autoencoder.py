@@ -24,6 +24,9 @@ class Autoencoder(nn.Module):
         self.decoder = Decoder(config)
         generator = torch.Generator().manual_seed(seed)
         initialise(self, generator)
+        norm = [module for module in self.detector.modules() if isinstance(module, nn.BatchNorm2d)][-1]
+        with torch.no_grad():
+            norm.bias[-1] = config.background_start
         if self.descriptors is not None:
             # Unit variance through each landmark's two linear operators.
             for weight in (self.descriptors.project, self.decoder.expand):

@@ -25,6 +25,13 @@ class Detection:
 
 
 class Detector(nn.Module):
+    """The hourglass's raw scores to a Detection.
+
+    The scores are multiplied by a fixed gain. Batch norm gives them a standard deviation of about 1,
+    and Adam moves that scale by at most the learning rate a step: in the paper's 300,000 steps far
+    enough for sharp maps, in a short run not. Measured: `docs/training.md`.
+    """
+
     cells: Tensor  # (h*w, 2) unit coordinates of the maps' cells
 
     def __init__(self, config: ModelConfig) -> None:
@@ -33,12 +40,13 @@ class Detector(nn.Module):
         self.net = Hourglass(spec, config.channels, config.landmarks + 1, bias=config.conv_bias)
         size = config.padded_size // spec.stem_reduction * spec.enlargement
         self.map_size = size
+        self.gain = config.detector_gain
         cells = geometry.grid(size, config.image_size, config.padded_size)
         self.register_buffer("cells", cells, persistent=False)
 
     def forward(self, padded: Tensor) -> Detection:
         """(B, C, padded_size, padded_size) -> Detection."""
-        maps = torch.softmax(self.net(padded), dim=1)  # (B, K+1, h, w), Eq. 2
+        maps = torch.softmax(self.gain * self.net(padded), dim=1)  # (B, K+1, h, w), Eq. 2
         landmarks, variances = moments(maps[:, :-1], self.cells)
         return Detection(maps, landmarks, variances)
 

@@ -16,9 +16,11 @@ from torch import Tensor
 
 from cairns.config import Config
 from cairns.errors import CairnsError
+from cairns.files.overlay import write_image
 from cairns.palette import colours, hexadecimal
 from cairns.predictor import Predictor
 from cairns.report import pictures, text
+from cairns.report.overview import overview
 from cairns.training.checkpoint import write_atomically
 from cairns.training.prepared import to_tensor
 from cairns.training.run import Run
@@ -28,7 +30,7 @@ GRID, PAIRS, MORPHS, FRAMES, EVOLUTION_ROWS = 24, 12, 4, 21, 3
 
 @torch.inference_mode()
 def write_report(run: Run) -> Path:
-    """(Re)write RUN/report.html from the run's own files."""
+    """(Re)write RUN/report.html, overview.png and the model card from the run's own files."""
     if not run.finished:
         raise CairnsError(
             f"The run {run.folder} is not finished; go on with: cairns train --out {run.folder} --resume"
@@ -41,6 +43,8 @@ def write_report(run: Run) -> Path:
     detection, descriptors = predictor.model.encode(images)
     decoded = predictor.model.decode(detection.landmarks, descriptors)
     points = detection.landmarks.numpy()
+    pairs = choose_pairs(images, detection.landmarks, decoded)
+    morphs = [morph(predictor, pair, detection.landmarks, descriptors) for pair in pairs]
 
     template = Template((Path(__file__).parent / "page.html").read_text())
     source = " ".join(run.meta()["source"][:3])
@@ -54,13 +58,16 @@ def write_report(run: Run) -> Path:
         ),
         evolution=evolution(run, pixels, config),
         reconstructions=reconstructions(pixels, decoded, points),
-        morphs=morphs(predictor, images, detection.landmarks, descriptors, decoded),
+        morphs=morph_players(pairs, [frames for frames, _ in morphs], images, detection.landmarks),
         charts=charts(run, config),
         health=health(summary["health"]),
         facts=facts(run, config, summary),
         command=html.escape(f"cairns detect {run.folder} IMAGE... --out found --overlay"),
     )
     write_atomically(run.report_file, page.encode())
+    picture = overview(pixels, detection.landmarks, to_bytes(decoded), morphs[:2])
+    write_image(run.folder / "overview.png", picture)
+    write_atomically(run.folder / "README.md", text.model_card(run).encode())
     return run.report_file
 
 
@@ -112,17 +119,23 @@ def reconstructions(pixels: NDArray[np.uint8], decoded: Tensor, points: NDArray[
     return "".join(pairs)
 
 
-def morphs(
-    predictor: Predictor, images: Tensor, landmarks: Tensor, descriptors: Tensor | None, decoded: Tensor
+def morph(
+    predictor: Predictor, pair: tuple[int, int], landmarks: Tensor, descriptors: Tensor | None
+) -> tuple[NDArray[np.uint8], Tensor]:
+    """Frames from one image's landmarks to another's, the first one's appearance kept, and the path."""
+    start, end = pair
+    share = torch.linspace(0, 1, FRAMES)[:, None, None]
+    path = landmarks[start] * (1 - share) + landmarks[end] * share  # (FRAMES, K, 2)
+    appearance = None if descriptors is None else descriptors[start].expand(FRAMES, -1, -1)
+    return to_bytes(predictor.model.decode(path, appearance)), path
+
+
+def morph_players(
+    pairs: list[tuple[int, int]], made: list[NDArray[np.uint8]], images: Tensor, landmarks: Tensor
 ) -> str:
-    """From one image's landmarks to another's, the first one's appearance kept, as strips to animate."""
-    size = images.shape[-1]
+    """Each morph as a strip of frames to animate, between the two images it joins."""
     parts = []
-    for start, end in choose_pairs(images, landmarks, decoded):
-        share = torch.linspace(0, 1, FRAMES)[:, None, None]
-        path = landmarks[start] * (1 - share) + landmarks[end] * share  # (FRAMES, K, 2)
-        appearance = None if descriptors is None else descriptors[start].expand(FRAMES, -1, -1)
-        frames = to_bytes(predictor.model.decode(path, appearance))
+    for (start, end), frames in zip(pairs, made, strict=True):
         strip = pictures.data_url(np.concatenate(list(frames), axis=1))
         ends = [to_bytes(images[i : i + 1])[0] for i in (start, end)]
         dots = json.dumps([landmarks[i].numpy().round(4).tolist() for i in (start, end)])
@@ -132,7 +145,7 @@ def morphs(
             f'<div class="player" data-dots="{html.escape(dots)}" '
             f'style="background-image:url({strip});background-size:{FRAMES * 100}% 100%">'
             f'<svg viewBox="0 0 1 1" aria-hidden="true"></svg></div>'
-            f'{pictures.plain_picture(ends[1], "to")}<div class="strip" style="--n:{size}">{few}</div></div>'
+            f'{pictures.plain_picture(ends[1], "to")}<div class="strip">{few}</div></div>'
         )
     return "".join(parts)
 

@@ -55,3 +55,28 @@ def closing_words(run: Run) -> str:
         f"Next:   cairns detect {run.folder} IMAGE... --out found --overlay",
     ]
     return "\n".join(line for line in lines if line)
+
+
+def model_card(run: Run) -> str:
+    """RUN/README.md: what the model is, what it was made from, what was measured, how to use it."""
+    config, summary, meta = run.config(), run.summary(), run.meta()
+    source = " ".join(meta["source"][:3])
+    versions = ", ".join(f"{name} {version}" for name, version in meta["versions"].items())
+    return f"""# {config.model.landmarks} landmarks of {source}
+
+{headline(run)}
+
+| | |
+|---|---|
+| data | {summary["train_images"]:,} images of `{source}`, no labels; their terms apply to the weights too |
+| model | `{config.preset}`, {summary["parameters"]:,} parameters, {config.model.image_size} pixels |
+| training | {summary["steps"]:,} steps of {config.train.batch_size} images, seed {config.train.seed} |
+| warp error | {summary["warp_error"]:.2%} of the image edge, on images kept out of training |
+| made with | {versions} |
+
+Repeat it: `cairns train {source} --out RUN --config config.json`.
+Use it: `cairns detect {run.folder} IMAGE... --out found`.
+
+Meant for finding the same places on images like those it was trained on. It does not recognise
+persons, and it finds landmarks on any image, also where the object is absent: mind the confidence.
+"""

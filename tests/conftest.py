@@ -1,0 +1,163 @@
+"""What the tests share: one thread, small models, small images, and two small finished runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from cairns import api
+from cairns.config import Config, ModelConfig, TrainConfig
+from cairns.errors import UnreadableImage
+from cairns.geometry import Placement
+from cairns.presets import tiny
+from cairns.sources.base import Annotations
+from cairns.training import loop
+from cairns.training.run import Run
+from cairns.training.speed import matrix_product_gflops
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Trainings measure a small matrix product, and leave one thread behind."""
+    monkeypatch.setattr(loop, "matrix_product_gflops", partial(matrix_product_gflops, 256, 1))
+    yield
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def micro() -> Config:
+    """The smallest useful model for grey images of 28 pixels: a step takes milliseconds."""
+    config = tiny(4)
+    model = replace(
+        config.model,
+        padded_size=32,
+        detector="D8 | 8/8 S1 P 16 | out1",
+        decoder="| 8/8 S1 P 16 | U 8 out",
+        decoder_levels=2,
+    )
+    train = replace(config.train, batch_size=4, recalibration_images=64)
+    return replace(config, model=model, train=train, preset="micro")
+
+
+@pytest.fixture(scope="session")
+def micro_colour() -> Config:
+    """The same for colour, with descriptors."""
+    model = ModelConfig(
+        landmarks=4,
+        channels=3,
+        image_size=32,
+        padded_size=40,
+        detector="D8 | 8/8 S1 P 16 | out1",
+        features="8 P | 8/8 S1 P 16 | out1",
+        decoder="| 16/8 S1 P 16 | U 8 out",
+        feature_channels=8,
+        descriptor_size=4,
+        decoder_levels=2,
+    )
+    return Config(
+        model=model, train=TrainConfig(batch_size=4, recalibration_images=64), preset="micro-colour"
+    )
+
+
+def photo(index: int, size: tuple[int, int] = (48, 36), grey: bool = False) -> Image.Image:
+    """A bright disc with a dark spot on a coloured ground, elsewhere on each photo."""
+    random = np.random.default_rng(index)
+    width, height = size
+    picture = Image.new("RGB", size, (30, 60 + 5 * (index % 10), 120))
+    draw = ImageDraw.Draw(picture)
+    radius = min(size) / 5
+    x = random.uniform(radius, width - radius)
+    y = random.uniform(radius, height - radius)
+    draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=(250, 210, 60))
+    draw.ellipse((x, y, x + radius / 2, y + radius / 2), fill=(90, 20, 20))
+    return picture.convert("L") if grey else picture
+
+
+@pytest.fixture(scope="session")
+def make_photos() -> Callable[..., Path]:
+    """Write `count` photos into a folder, PNG and JPEG in turn; returns the folder."""
+
+    def make(folder: Path, count: int = 12, size: tuple[int, int] = (48, 36), grey: bool = False) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        for index in range(count):
+            photo(index, size, grey).save(folder / f"{index:02d}.{'png' if index % 2 else 'jpg'}")
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def photos(tmp_path: Path, make_photos: Callable[..., Path]) -> Path:
+    """A folder of twelve small colour photos."""
+    return make_photos(tmp_path / "photos")
+
+
+@dataclass
+class FakeSource:
+    """Images from a list; None stands for one that cannot be read. Counts how often each is read."""
+
+    images: Sequence[NDArray[np.uint8] | None]
+    annotations: Annotations | None = None
+    boxes: dict[int, Placement] = field(default_factory=dict)
+    words: tuple[str, ...] = ("fake",)
+    description: str = "fake"
+    reads: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def name(self, index: int) -> str:
+        return f"fake-{index}"
+
+    def image(self, index: int) -> NDArray[np.uint8]:
+        self.reads.append(index)
+        found = self.images[index]
+        if found is None:
+            raise UnreadableImage("made to fail")
+        return found
+
+    def box(self, index: int) -> Placement | None:
+        return self.boxes.get(index)
+
+
+@pytest.fixture(scope="session")
+def make_source() -> type[FakeSource]:
+    return FakeSource
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A finished run of preset tiny-5 on digits. Do not change it: copy it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "matrix_product_gflops", partial(matrix_product_gflops, 256, 1))
+        return api.train(
+            "digits",
+            tmp_path_factory.mktemp("runs") / "digits",
+            preset="tiny-5",
+            steps=20,
+            values=["train.recalibration_images=64", "train.batch_size=8"],
+            threads=1,
+        )
+
+
+@pytest.fixture(scope="session")
+def colour_run(
+    tmp_path_factory: pytest.TempPathFactory, micro_colour: Config, make_photos: Callable[..., Path]
+) -> Run:
+    """A finished run on colour photos, with descriptors. Do not change it: copy it."""
+    folder = tmp_path_factory.mktemp("colour")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "matrix_product_gflops", partial(matrix_product_gflops, 256, 1))
+        return api.train(
+            make_photos(folder / "photos"), folder / "run", config=micro_colour, steps=12, threads=1
+        )

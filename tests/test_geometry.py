@@ -1,0 +1,197 @@
+"""Coordinates: boxes of the original image, maps of cells, padding and reading between pixels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.ndimage import center_of_mass
+
+from cairns.geometry import Fit, Placement, axis, extract, fit_box, grid, pad, sample
+
+EDGES = st.integers(1, 10_000)
+PLACES = st.builds(Placement, st.integers(-10_000, 10_000), st.integers(-10_000, 10_000), EDGES, EDGES)
+POINTS = st.lists(st.tuples(st.floats(-1e4, 1e4), st.floats(-1e4, 1e4)), min_size=1, max_size=5).map(np.array)
+
+
+@settings(deadline=None)
+@given(PLACES, POINTS)
+def test_placement_round_trip(place: Placement, points: NDArray[np.float64]) -> None:
+    """Pixels to unit coordinates and back; double precision over sums of up to 3e4."""
+    np.testing.assert_allclose(place.to_original(place.to_unit(points)), points, atol=1e-7)
+
+
+def test_placement_by_hand() -> None:
+    """The box's corners are (0, 0) and (1, 1); x goes with width, y with height."""
+    place = Placement(10, -20, 40, 80)
+    np.testing.assert_allclose(
+        place.to_unit(np.array([[10, -20], [50, 60], [20, 0]])), [[0, 0], [1, 1], [0.25, 0.25]]
+    )
+    np.testing.assert_allclose(place.to_original(np.array([0.5, 0.25])), [30, 0])
+
+
+def test_placement_keeps_leading_axes_and_returns_double() -> None:
+    points = np.zeros((3, 5, 2), np.float32)
+    assert Placement(1, 2, 3, 4).to_original(points).shape == (3, 5, 2)
+    assert Placement(1, 2, 3, 4).to_unit(points).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "fit", "expected"),
+    [
+        (100, 60, "pad", (0, -20, 100, 100)),
+        (60, 100, "pad", (-20, 0, 100, 100)),
+        (100, 60, "crop", (20, 0, 60, 60)),
+        (60, 100, "crop", (0, 20, 60, 60)),
+        (100, 60, "stretch", (0, 0, 100, 60)),
+        (3, 4, "pad", (-1, 0, 4, 4)),  # the odd pixel goes to the left
+        (5, 4, "crop", (0, 0, 4, 4)),
+    ],
+)
+def test_fit_box_by_hand(width: int, height: int, fit: Fit, expected: tuple[int, ...]) -> None:
+    box = fit_box(width, height, fit)
+    assert (box.x, box.y, box.width, box.height) == expected
+
+
+@settings(deadline=None)
+@given(EDGES, EDGES)
+def test_fit_box_holds_or_is_held(width: int, height: int) -> None:
+    """Padding keeps the whole image, cropping stays inside it, and both are square and centred."""
+    padded, cropped = fit_box(width, height, "pad"), fit_box(width, height, "crop")
+    assert padded.x <= 0 <= width <= padded.x + padded.width
+    assert padded.y <= 0 <= height <= padded.y + padded.height
+    assert 0 <= cropped.x <= cropped.x + cropped.width <= width
+    assert 0 <= cropped.y <= cropped.y + cropped.height <= height
+    for box in (padded, cropped):
+        assert box.width == box.height
+        assert abs((box.x + box.width / 2) - width / 2) <= 0.5
+        assert abs((box.y + box.height / 2) - height / 2) <= 0.5
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("fit", ["pad", "crop", "stretch"])
+def test_bright_pixel_lands_where_to_unit_says(channels: int, fit: Fit) -> None:
+    """40 x 20 pixels to a square of 20: the centre of brightness, read in unit coordinates."""
+    image = np.zeros((20, 40, channels), np.uint8)
+    image[6:10, 16:20] = 200  # a block of 4 x 4 about (18, 8)
+    box = fit_box(40, 20, fit)
+    square = extract(image, box, 20)
+    assert square.shape == (20, 20, channels)
+    assert square.dtype == np.uint8
+    row, column = center_of_mass(square[..., 0].astype(float))
+    found = ((column + 0.5) / 20, (row + 0.5) / 20)
+    np.testing.assert_allclose(found, box.to_unit(np.array([18.0, 8.0])), atol=1e-9)
+
+
+def test_extract_without_scaling_moves_single_pixels() -> None:
+    """Padded to 8 x 8, two rows are added above: pixel (5, 1) becomes (5, 3)."""
+    image = np.zeros((4, 8, 3), np.uint8)
+    image[1, 5] = (10, 20, 30)
+    square = extract(image, fit_box(8, 4, "pad"), 8)
+    assert square[3, 5].tolist() == [10, 20, 30]
+    assert np.count_nonzero(square.any(-1)) == 1
+
+
+def test_extract_shrinks_by_the_mean() -> None:
+    """Half the size: each pixel is the mean of four."""
+    image = np.random.default_rng(0).integers(0, 256, (8, 8, 1), np.uint8)
+    small = extract(image, Placement(0, 0, 8, 8), 4)
+    mean = image[..., 0].reshape(4, 2, 4, 2).mean((1, 3))
+    np.testing.assert_allclose(small[..., 0], mean, atol=0.51)
+
+
+def test_extract_enlarges_about_the_same_place() -> None:
+    """Four times the size: the spot's centre stays at (2.5, 5.5) / 8."""
+    image = np.zeros((8, 8, 1), np.uint8)
+    image[5, 2] = 240
+    large = extract(image, Placement(0, 0, 8, 8), 32)
+    row, column = center_of_mass(large[..., 0].astype(float))
+    np.testing.assert_allclose(((column + 0.5) / 32, (row + 0.5) / 32), (2.5 / 8, 5.5 / 8), atol=1e-3)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(
+    "box",
+    [
+        Placement(-3, -2, 12, 12),
+        Placement(4, 3, 12, 12),
+        Placement(-5, 2, 12, 12),
+        Placement(-20, 1, 12, 12),  # wholly to the left
+        Placement(2, 30, 12, 12),  # wholly below
+    ],
+)
+def test_extract_repeats_edge_values(box: Placement, channels: int) -> None:
+    """Boxes beyond the border, unscaled, against NumPy's edge padding."""
+    image = np.random.default_rng(1).integers(0, 256, (7, 9, channels), np.uint8)
+    wide = np.pad(image, ((50, 50), (50, 50), (0, 0)), mode="edge")
+    expected = wide[box.y + 50 : box.y + 62, box.x + 50 : box.x + 62]
+    np.testing.assert_array_equal(extract(image, box, 12), expected)
+
+
+@pytest.mark.parametrize(
+    ("cells", "image_size", "covered", "expected"),
+    [
+        (4, 4, 4, [0.125, 0.375, 0.625, 0.875]),
+        (2, 4, 4, [0.25, 0.75]),
+        (8, 4, 8, [-0.375, -0.125, 0.125, 0.375, 0.625, 0.875, 1.125, 1.375]),
+        (2, 4, 8, [0.0, 1.0]),
+        (3, 8, 12, [0.0, 0.5, 1.0]),
+    ],
+)
+def test_axis_by_hand(cells: int, image_size: int, covered: int, expected: list[float]) -> None:
+    torch.testing.assert_close(axis(cells, image_size, covered), torch.tensor(expected))
+
+
+def test_padding_does_not_change_unit_coordinates() -> None:
+    """The 80 middle pixels of 96 are where they were, and the rest lies outside [0, 1]."""
+    inside, padded = axis(80, 80, 80), axis(96, 80, 96)
+    torch.testing.assert_close(padded[8:88], inside)
+    assert padded[7] < 0 < padded[8]
+    assert padded[87] < 1 < padded[88]
+
+
+def test_grid_goes_row_by_row_in_x_y() -> None:
+    expected = [[0.25, 0.25], [0.75, 0.25], [0.25, 0.75], [0.75, 0.75]]
+    torch.testing.assert_close(grid(2, 2, 2), torch.tensor(expected))
+
+
+def test_grid_pairs_the_axis_with_itself() -> None:
+    along, cells = axis(5, 6, 10), grid(5, 6, 10).reshape(5, 5, 2)
+    for row in range(5):
+        for column in range(5):
+            assert cells[row, column].tolist() == [along[column], along[row]]
+
+
+def random_images(size: int, channels: int = 3) -> torch.Tensor:
+    return torch.rand(2, channels, size, size, generator=torch.Generator().manual_seed(size))
+
+
+@pytest.mark.parametrize(("size", "padded"), [(6, 10), (5, 5), (7, 21)])
+def test_pad_repeats_edge_values(size: int, padded: int) -> None:
+    images, margin = random_images(size), (padded - size) // 2
+    expected = np.pad(images.numpy(), ((0, 0), (0, 0), (margin,) * 2, (margin,) * 2), mode="edge")
+    np.testing.assert_array_equal(pad(images, padded).numpy(), expected)
+
+
+def test_sample_at_pixel_centres_returns_the_pixels() -> None:
+    images = random_images(9)
+    points = grid(9, 9, 9).reshape(1, 9, 9, 2).expand(2, -1, -1, -1)
+    torch.testing.assert_close(sample(images, points), images, atol=1e-5, rtol=0)
+
+
+def test_sample_at_padded_centres_returns_the_padded_image() -> None:
+    """Edge values outside: warping the image or its padded form is the same."""
+    images = random_images(8)
+    points = grid(14, 8, 14).reshape(1, 14, 14, 2).expand(2, -1, -1, -1)
+    torch.testing.assert_close(sample(images, points), pad(images, 14), atol=1e-5, rtol=0)
+
+
+def test_sample_interpolates_between_centres() -> None:
+    """Half way to the right neighbour, a quarter of the way down."""
+    images = random_images(4, channels=1)
+    points = torch.tensor([2.0, 1.75]).div(4).expand(2, 1, 1, 2)
+    top, bottom = images[:, 0, 1, 1:3].mean(-1), images[:, 0, 2, 1:3].mean(-1)
+    torch.testing.assert_close(sample(images, points).flatten(), 0.75 * top + 0.25 * bottom)

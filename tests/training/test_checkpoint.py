@@ -1,0 +1,162 @@
+"""Saving and restoring: whole, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from cairns import losses
+from cairns.config import Config
+from cairns.errors import CairnsError
+from cairns.model.autoencoder import Autoencoder
+from cairns.training.checkpoint import (
+    load_checkpoint,
+    load_tensors,
+    load_weights,
+    save_checkpoint,
+    save_tensors,
+    write_atomically,
+)
+from cairns.training.step import step_losses
+from cairns.warps.tps import RandomTPS
+
+
+def no_space(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def stepped(config: Config, steps: int) -> tuple[Autoencoder, torch.optim.Adam]:
+    model = Autoencoder(config.model, seed=1)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    take_steps(config, model, optimiser, range(steps))
+    return model, optimiser
+
+
+def take_steps(config: Config, model: Autoencoder, optimiser: torch.optim.Adam, steps: range) -> None:
+    size, channels = config.model.image_size, config.model.channels
+    tps = RandomTPS(config.warp, config.model)
+    for step in steps:
+        images = torch.rand(4, channels, size, size, generator=torch.Generator().manual_seed(step))
+        loss = losses.total(step_losses(model.train(), images, tps, config, step), config.losses, 0.01)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+
+
+def test_write_makes_folders_and_replaces(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file"
+    write_atomically(path, b"one")
+    write_atomically(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("moment", ["fsync", "replace"])
+def test_a_write_that_fails_midway_keeps_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, moment, no_space)
+        with pytest.raises(OSError, match="No space left"):
+            write_atomically(path, b"new and longer")
+    assert path.read_bytes() == b"old"
+    write_atomically(path, b"new")  # what the failure left behind is not in the way
+    assert path.read_bytes() == b"new"
+
+
+def test_tensors_survive_a_round_trip(tmp_path: Path) -> None:
+    tensors = {"a": torch.rand(2, 3), "b": torch.arange(4)}
+    tensors["c"] = torch.rand(2, 3, 4, 4).to(memory_format=torch.channels_last)
+    save_tensors(tmp_path / "t", tensors, {"note": "hello"})
+    found, metadata = load_tensors(tmp_path / "t")
+    assert found.keys() == tensors.keys()
+    assert all(torch.equal(found[name], tensors[name]) for name in tensors)
+    assert metadata == {"note": "hello"}
+
+
+def test_the_same_tensors_give_the_same_bytes(tmp_path: Path) -> None:
+    tensors = {name: torch.full((3,), 1.0) for name in "edcba"}
+    save_tensors(tmp_path / "one", tensors)
+    save_tensors(tmp_path / "two", dict(sorted(tensors.items())))
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_a_checkpoint_goes_on_exactly_where_it_was(micro_colour: Config, tmp_path: Path) -> None:
+    """Adam's state, the batch-norm buffers and the weights: two more steps give the same bits."""
+    model, optimiser = stepped(micro_colour, 3)
+    average = {name: value.detach().clone() * 0.5 for name, value in model.named_parameters()}
+    save_checkpoint(tmp_path / "state", 3, model, optimiser, average)
+
+    other = Autoencoder(micro_colour.model, seed=9)
+    restored = torch.optim.Adam(other.parameters(), lr=1e-3)
+    found: dict[str, torch.Tensor] = {}
+    assert load_checkpoint(tmp_path / "state", other, restored, found) == 3
+    assert found.keys() == average.keys()
+    assert all(torch.equal(found[name], average[name]) for name in average)
+    for one, two in zip(model.parameters(), other.parameters(), strict=True):
+        assert optimiser.state[one].keys() == restored.state[two].keys()
+        for key, value in optimiser.state[one].items():
+            assert torch.equal(value, restored.state[two][key]), key
+
+    take_steps(micro_colour, model, optimiser, range(3, 5))
+    take_steps(micro_colour, other, restored, range(3, 5))
+    for (name, one), two in zip(model.state_dict().items(), other.state_dict().values(), strict=True):
+        assert torch.equal(one, two), name
+
+
+def test_a_checkpoint_before_the_first_step(micro: Config, tmp_path: Path) -> None:
+    model, optimiser = stepped(micro, 0)
+    save_checkpoint(tmp_path / "state", 0, model, optimiser, {})
+    other = Autoencoder(micro.model, seed=9)
+    restored = torch.optim.Adam(other.parameters())
+    assert load_checkpoint(tmp_path / "state", other, restored, {}) == 0
+    assert not restored.state
+
+
+@pytest.mark.parametrize("part", [0.0, 0.001, 0.3, 0.999])
+def test_a_truncated_checkpoint_is_refused(micro: Config, tmp_path: Path, part: float) -> None:
+    model, optimiser = stepped(micro, 1)
+    path = tmp_path / "state"
+    save_checkpoint(path, 1, model, optimiser, {})
+    data = path.read_bytes()
+    path.write_bytes(data[: int(part * len(data))])
+    with pytest.raises(CairnsError, match="damaged or no safetensors file"):
+        load_checkpoint(path, model, optimiser, {})
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CairnsError, match=r"There is no file .*nothing\.safetensors"):
+        load_tensors(tmp_path / "nothing.safetensors")
+
+
+def test_a_file_without_a_step_is_no_checkpoint(micro: Config, tmp_path: Path) -> None:
+    model, optimiser = stepped(micro, 0)
+    weights = {f"model/{name}": value for name, value in model.state_dict().items()}
+    for metadata in (None, {"step": "many"}):
+        save_tensors(tmp_path / "state", weights, metadata)
+        with pytest.raises(CairnsError, match="no checkpoint of a run"):
+            load_checkpoint(tmp_path / "state", model, optimiser, {})
+
+
+def test_weights_of_another_shape_are_refused(micro: Config, tmp_path: Path) -> None:
+    wider = Autoencoder(replace(micro.model, landmarks=6))
+    with pytest.raises(CairnsError, match="do not fit the model of its config") as caught:
+        load_weights(Autoencoder(micro.model), wider.state_dict(), tmp_path / "model.safetensors")
+    assert "model.safetensors" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_and_foreign_weights_are_refused(micro: Config, tmp_path: Path) -> None:
+    model = Autoencoder(micro.model)
+    weights = model.state_dict()
+    name = next(iter(weights))
+    for changed in ({n: v for n, v in weights.items() if n != name}, {**weights, "foreign": torch.ones(1)}):
+        with pytest.raises(CairnsError, match="do not fit the model of its config"):
+            load_weights(model, changed, tmp_path / "model.safetensors")

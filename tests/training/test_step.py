@@ -1,0 +1,125 @@
+"""One training step's losses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from cairns import losses
+from cairns.config import Config
+from cairns.model.autoencoder import Autoencoder
+from cairns.training import step as module
+from cairns.training.step import generator_of, jitter, step_losses
+from cairns.warps.tps import RandomTPS
+
+
+@pytest.fixture(params=["micro", "micro_colour"])
+def config(request: pytest.FixtureRequest) -> Config:
+    return request.getfixturevalue(request.param)
+
+
+def images_for(config: Config, count: int = 4) -> torch.Tensor:
+    size = config.model.image_size
+    return torch.rand(count, config.model.channels, size, size, generator=torch.Generator().manual_seed(0))
+
+
+def test_brightness_moves_an_image_by_no_more_than_its_bound() -> None:
+    images = torch.full((500, 3, 4, 4), 0.5)
+    moved = jitter(images, 0.1, 0.0, generator_of(0, 0)) - images
+    assert moved.abs().max() <= 0.1 + 1e-6
+    assert moved.amin() < -0.09
+    assert moved.amax() > 0.09
+    assert (moved.amax((1, 2, 3)) - moved.amin((1, 2, 3))).max() < 1e-6  # one draw for an image
+
+
+def test_contrast_scales_about_the_mean_by_no_more_than_its_bound() -> None:
+    images = torch.full((500, 3, 4, 4), 0.4)
+    images[:, :, :2] = 0.6
+    spread = jitter(images, 0.0, 0.2, generator_of(0, 0))
+    gain = (spread.amax((1, 2, 3)) - spread.amin((1, 2, 3))) / 0.2
+    assert 0.8 - 1e-5 <= gain.min() < 0.82
+    assert 1.18 < gain.max() <= 1.2 + 1e-5
+    torch.testing.assert_close(spread.mean((1, 2, 3)), images.mean((1, 2, 3)))
+
+
+def test_jitter_stays_within_the_colour_range() -> None:
+    images = torch.rand(50, 3, 6, 6, generator=torch.Generator().manual_seed(1))
+    found = jitter(images, 0.5, 0.9, generator_of(0, 0))
+    assert found.min() == 0
+    assert found.max() == 1
+
+
+def test_no_jitter_changes_nothing() -> None:
+    images = torch.rand(5, 3, 6, 6)
+    torch.testing.assert_close(jitter(images, 0.0, 0.0, generator_of(0, 0)), images)
+
+
+def test_randomness_follows_from_seed_and_step() -> None:
+    def draw(seed: int, step: int) -> list[float]:
+        return torch.rand(4, generator=generator_of(seed, step)).tolist()
+
+    assert draw(1, 2) == draw(1, 2)
+    assert len({tuple(draw(seed, step)) for seed in range(5) for step in range(5)}) == 25
+
+
+def test_four_finite_losses_that_reach_every_weight(config: Config) -> None:
+    model = Autoencoder(config.model, seed=0)
+    terms = step_losses(model, images_for(config), RandomTPS(config.warp, config.model), config, step=3)
+    assert set(terms) == {"recon", "conc", "sep", "eqv"}
+    assert all(term.ndim == 0 and torch.isfinite(term) for term in terms.values())
+    losses.total(terms, config.losses, config.losses.recon).backward()
+    for name, value in model.named_parameters():
+        assert value.grad is not None, name
+        assert torch.isfinite(value.grad).all(), name
+
+
+def test_the_same_step_gives_the_same_losses(config: Config) -> None:
+    model, images = Autoencoder(config.model, seed=0), images_for(config)
+    tps = RandomTPS(config.warp, config.model)
+    torch.manual_seed(1)
+    first = step_losses(model, images, tps, config, step=3)
+    torch.manual_seed(2)  # nothing is drawn from the global generator
+    again = step_losses(model, images, tps, config, step=3)
+    other = step_losses(model, images, tps, config, step=4)
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["eqv"], other["eqv"])
+
+
+def test_another_seed_gives_other_warps(micro: Config) -> None:
+    model, images = Autoencoder(micro.model, seed=0), images_for(micro)
+    tps = RandomTPS(micro.warp, micro.model)
+    seeded = replace(micro, train=replace(micro.train, seed=7))
+    first, other = (step_losses(model, images, tps, c, step=3)["eqv"] for c in (micro, seeded))
+    assert not torch.equal(first, other)
+
+
+def test_only_colour_images_are_jittered(
+    micro: Config, micro_colour: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[float, float]] = []
+
+    def noted(images: torch.Tensor, brightness: float, contrast: float, _: object) -> torch.Tensor:
+        calls.append((brightness, contrast))
+        return images
+
+    monkeypatch.setattr(module, "jitter", noted)
+    for config in (micro, micro_colour):
+        model = Autoencoder(config.model, seed=0)
+        step_losses(model, images_for(config), RandomTPS(config.warp, config.model), config, step=0)
+    assert calls == [(micro_colour.train.brightness, micro_colour.train.contrast)]
+
+
+def test_without_a_warp_the_landmarks_stay(micro: Config) -> None:
+    still = replace(
+        micro.warp, translation=0.0, rotation=0.0, scaling=1.0, grid_jitter=0.0, landmark_jitter=0.0
+    )
+    config = replace(micro, warp=still)
+    model = Autoencoder(config.model, seed=0).eval()
+    moved, kept = (
+        step_losses(model, images_for(micro), RandomTPS(c.warp, c.model), c, step=0)["eqv"].item()
+        for c in (micro, config)
+    )
+    assert kept < 1e-6
+    assert moved > 1e-3
