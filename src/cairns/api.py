@@ -47,6 +47,8 @@ def train(
     from cairns.report import write_report
     from cairns.training.loop import train as train_config
 
+    if threads is not None and threads < 1:
+        raise CairnsError(f"--threads must be at least 1; got {threads}.")
     torch.set_num_threads(threads or os.cpu_count() or 1)
     out = Path(out)
     if resume:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import types
 import typing
 from dataclasses import dataclass, field
@@ -132,7 +133,7 @@ def with_values(config: Config, assignments: typing.Sequence[str]) -> Config:
             raise CairnsError(f"--set: the config has no value {path!r}; see config.json of any run.")
         try:
             node[leaf] = json.loads(text)
-        except json.JSONDecodeError:
+        except ValueError:  # no JSON, or a number of thousands of digits
             node[leaf] = text
     return from_dict(tree)
 
@@ -159,33 +160,76 @@ def load_config(path: Path) -> Config:
     return from_dict(tree["config"] if isinstance(tree, dict) and "config" in tree else tree)
 
 
+LEAST: dict[str, float] = {
+    "model.image_size": 8,
+    "model.descriptor_size": 0,
+    "model.feature_channels": 1,
+    "model.decoder_levels": 1,
+    "warp.grid": 2,
+    "warp.landmark_share": 0,
+    "train.steps": 1,
+    "train.batch_size": 2,
+    "train.weight_decay": 0,
+    "train.warmup": 0,
+    "train.ema": 0,
+    "train.recalibration_images": 2,
+    "train.seed": 0,
+}
+ABOVE_ZERO = (
+    "model.decoder_sigma",
+    "model.detector_gain",
+    "losses.sep_sigma",
+    "losses.colour_sigma",
+    "warp.scaling",
+    "train.learning_rate",
+)
+
+
 def check(config: Config) -> None:
     """Refuse what no model can be built from or no training can use."""
-    model, train = config.model, config.train
+    model = config.model
     if not 1 <= model.landmarks <= MAX_LANDMARKS:
         raise CairnsError(
             f"The number of landmarks must be between 1 and {MAX_LANDMARKS}; got {model.landmarks}."
         )
+    for part in ("model", "losses", "warp", "train"):
+        for name, value in vars(getattr(config, part)).items():
+            path = f"{part}.{name}"
+            if isinstance(value, float) and not math.isfinite(value):
+                raise CairnsError(f"{path} must be a finite number; got {value}.")
+            if path in LEAST and value < LEAST[path]:
+                raise CairnsError(f"{path} must be at least {LEAST[path]}; got {value}.")
+            if path in ABOVE_ZERO and value <= 0:
+                raise CairnsError(f"{path} must be above 0; got {value}.")
     if model.channels not in (1, 3):
         raise CairnsError(f"model.channels must be 1 or 3; got {model.channels}.")
+    if config.train.ema >= 1:
+        raise CairnsError(f"train.ema must be below 1; got {config.train.ema}.")
     if model.padded_size < model.image_size or (model.padded_size - model.image_size) % 2:
         raise CairnsError(
             f"model.padded_size must exceed model.image_size by an even number of pixels; "
             f"got {model.padded_size} and {model.image_size}."
         )
-    if train.steps < 1 or train.batch_size < 2:
-        raise CairnsError("train.steps must be at least 1 and train.batch_size at least 2.")
-    if min(config.losses.sep_sigma, config.losses.colour_sigma, model.decoder_sigma) <= 0:
-        raise CairnsError("Bandwidths (sep_sigma, colour_sigma, decoder_sigma) must be above 0.")
+    _check_nets(model)
+
+
+def _check_nets(model: ModelConfig) -> None:
     from cairns.nets.spec import parse
 
-    decoder = parse(model.decoder)
+    detector, features, decoder = (parse(text) for text in (model.detector, model.features, model.decoder))
+    if decoder.stem_reduction > 1 or model.image_size % decoder.enlargement:
+        raise CairnsError(
+            f"model.decoder must give an image of {model.image_size} pixels: no P or D in its stem, and "
+            f"the size divisible by {decoder.enlargement}; got {model.decoder!r}."
+        )
     checks = (
-        ("detector", parse(model.detector), model.padded_size),
-        ("features", parse(model.features), model.padded_size),
+        ("detector", detector, model.padded_size),
+        ("features", features, model.padded_size),
         ("decoder", decoder, model.image_size // decoder.enlargement),
     )
     for name, spec, size in checks:
+        if name == "features" and not model.descriptor_size:
+            continue
         if size % spec.reduction:
             raise CairnsError(
                 f"model.{name} halves its input {spec.reduction.bit_length() - 1} times, "
@@ -217,7 +261,10 @@ def _build(kind: Any, value: Any, where: str) -> Any:
             raise CairnsError(f"{where} must have {len(inner)} values; got {value!r}.")
         return tuple(_build(inner[0], part, where) for part in value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise CairnsError(f"{where} is too large a number.") from None
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise CairnsError(f"{where} must be of type {kind.__name__}; got {value!r}.")
     return value

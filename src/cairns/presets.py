@@ -125,7 +125,7 @@ GENTLE = WarpConfig(grid_jitter=0.02, landmark_jitter=0.015)
 
 
 def compact(landmarks: int, channels: int = 3) -> Config:
-    """For two CPU cores and half an hour: 64 pixels, detection maps at 1/2, decoder at 1/4."""
+    """For two CPU cores and half an hour: 64 pixels, detection maps at 1/2, decoder at 1/4 of them."""
     if landmarks <= 12:
         sep_sigma, sep = 0.06, 16.0
     elif landmarks <= 24:
@@ -155,7 +155,7 @@ def tiny(landmarks: int, channels: int = 1) -> Config:
         ),
         losses=LossConfig(sep_sigma=0.08),
         warp=GENTLE,
-        train=TrainConfig(steps=4000, recon_raise_at=(2000,), landmark_points_at=(800, 1600), warmup=50),
+        train=TrainConfig(steps=2500, recon_raise_at=(1250,), landmark_points_at=(500, 1000), warmup=50),
         preset=f"tiny-{landmarks}",
     )
 

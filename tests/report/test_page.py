@@ -153,8 +153,8 @@ def test_a_chart_survives_odd_values() -> None:
     assert "polyline" in chart("loss", [1, 2, 3], [3.0, 2.0, 1.0], "%", log=True)
     assert "polyline" in chart("loss", [1, 2, 3], [2.0, 2.0, 2.0], "%", log=False)
     assert chart("loss", [1], [2.0], "%", log=False) == ""
-    for values in ([1.0, 0.0, 2.0], [1.0, float("nan"), 2.0], [1.0, float("inf"), 2.0]):
-        text = chart("loss", [1, 2, 3], values, "%", log=True)
+    for log in (False, True):
+        text = chart("loss", [1, 2, 3], [1.0, 0.0, 2.0], "%", log=log)
         line = re.search(r'points="([^"]*)"', text)
         assert line is not None
         numbers = [float(number) for number in re.split(r"[ ,]", line[1])]

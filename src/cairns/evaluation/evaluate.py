@@ -60,8 +60,11 @@ def evaluate(predictor: Predictor, train: Source, test: Source, model_name: str)
     started = time.monotonic()
     fit_x, fit_y = collect(predictor, train, "fitting on")
     test_x, test_y = collect(predictor, test, "testing on")
+    labels = int(np.isfinite(fit_y).all((1, 2)).sum())
     names, reference = annotated(test).names, annotated(test).reference
     errors = normalised_errors(LinearMap.fit(fit_x, fit_y).predict(test_x), test_y, reference)
+    if not labels or not len(errors):
+        raise CairnsError(f"{test.description} has no completely annotated image to fit or measure on.")
     mean_shape = np.broadcast_to(np.nanmean(fit_y, axis=0), test_y.shape)
     baseline = normalised_errors(mean_shape, test_y, reference)
     return {
@@ -69,7 +72,7 @@ def evaluate(predictor: Predictor, train: Source, test: Source, model_name: str)
         "source": test.description,
         "model": model_name,
         "landmarks": predictor.landmarks,
-        "labels": len(fit_x),
+        "labels": labels,
         "train_images": len(fit_x),
         "test_images": len(errors),
         "error_percent": round(100 * float(errors.mean()), 3),

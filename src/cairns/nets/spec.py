@@ -69,6 +69,8 @@ def parse(text: str) -> HourglassSpec:
     if len(parts) != 3:
         raise CairnsError(f"A network is written 'stem | hourglass | tail'; got {text!r}.")
     stem, middle, tail = parts
+    if re.search(r"(?<!\d)0", text):
+        raise CairnsError(f"A layer of the network {text!r} has no channels.")
     for tokens, pattern in ((stem, r"D?\d+|P"), (tail, r"\d+|U|T\d+|out1?")):
         for token in tokens:
             if not re.fullmatch(pattern, token):

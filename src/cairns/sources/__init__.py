@@ -24,7 +24,7 @@ def open_source(
     """A folder, a list of image files, or `name:path`. `split` matters where the dataset has splits."""
     if isinstance(words, str | Path):
         words = [words]
-    if not words:
+    if not any(str(word) for word in words):
         raise CairnsError("Name a source: a folder of images, image files, or one of `cairns data list`.")
     first = str(words[0])
     name, colon, rest = first.partition(":")

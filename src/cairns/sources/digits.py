@@ -19,7 +19,7 @@ class Digits:
     annotations: Annotations | None = None
 
     def __init__(self, digit: str = "") -> None:
-        if digit and (len(digit) != 1 or not digit.isdigit()):
+        if digit and digit not in tuple("0123456789"):
             raise CairnsError(f"digits takes one digit, such as digits:3; got {digit!r}.")
         self.description = f"digits:{digit}" if digit else "digits"
         self.words: tuple[str, ...] = (self.description,)

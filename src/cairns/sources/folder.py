@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,6 +40,14 @@ class Folder:
                 self.files.append((path, path.name))
             else:
                 raise CairnsError(f"There is no file or folder {path}.")
+        if len({name for _, name in self.files}) < len(self.files):
+            # Two images of one name: tell them apart by where they lie.
+            whole = [file.resolve() for file, _ in self.files]
+            base = os.path.commonpath([file.parent for file in whole])
+            self.files = [
+                (file, path.relative_to(base).as_posix())
+                for (file, _), path in zip(self.files, whole, strict=True)
+            ]
 
     def __len__(self) -> int:
         return len(self.files)

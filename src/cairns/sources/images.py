@@ -37,7 +37,7 @@ def read_image(path: Path | BinaryIO) -> NDArray[np.uint8]:
                     raise UnreadableImage(f"{width}x{height} pixels, smaller than {MIN_EDGE}x{MIN_EDGE}")
                 image: Image.Image = ImageOps.exif_transpose(opened)
                 if image.mode.startswith("I") or image.mode == "F":
-                    return _from_deep(np.asarray(image))
+                    return _from_deep(np.asarray(image), sixteen=image.mode.startswith("I;16"))
                 if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
                     image = image.convert("RGBA")
                     image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
@@ -48,17 +48,15 @@ def read_image(path: Path | BinaryIO) -> NDArray[np.uint8]:
         raise
     except Image.DecompressionBombError:
         raise UnreadableImage(f"more than the limit of {MAX_PIXELS // 10**6} megapixels") from None
-    except (OSError, ValueError, SyntaxError, EOFError, MemoryError, OverflowError) as error:
+    except Exception as error:  # whatever a damaged or hostile file makes the decoder raise
         reason = str(error).split("\n")[0] or type(error).__name__
         raise UnreadableImage(f"not a readable image ({reason})") from None
 
 
-def _from_deep(values: NDArray[np.generic]) -> NDArray[np.uint8]:
-    """More than 8 bits a channel: 16-bit integers by their full range, anything else by its own."""
-    deep = values.astype(np.float64)
-    top = 65535.0 if values.dtype.kind in "iu" and deep.max() > 255 else max(float(deep.max()), 1.0)
-    if values.dtype.kind in "iu" and deep.max() <= 255:
-        top = 255.0
+def _from_deep(values: NDArray[np.generic], sixteen: bool) -> NDArray[np.uint8]:
+    """More than 8 bits a channel: 16 bits by their full range, wider or real numbers by their own."""
+    deep = np.nan_to_num(values.astype(np.float64))
+    top = 65535.0 if sixteen else max(float(deep.max()), 1.0)
     return np.clip(np.rint(deep / top * 255), 0, 255).astype(np.uint8)[:, :, None]
 
 

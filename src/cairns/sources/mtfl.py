@@ -34,7 +34,7 @@ class MTFL:
             raise CairnsError(f"MTFL needs the file {listing}; see docs/sources.md for the folder's layout.")
         self.paths: list[str] = []
         points = []
-        for number, line in enumerate(listing.read_text().splitlines(), 1):
+        for number, line in enumerate(listing.read_text(errors="replace").splitlines(), 1):
             fields = line.split()
             if not fields:
                 continue

@@ -61,13 +61,19 @@ def train(config: Config, source: Source, out: Path, *, resume: bool = False, ov
             return run
     check(config)
     settings = config.train
-    if not run.config_file.exists():
+    fresh = not run.config_file.exists()
+    if fresh:
         run.start(config, source.words)
 
     # The data: decoded once, a few images held out.
-    with Progress("preparing", len(source)) as bar:
-        images = prepare(source, config, run.cache_folder, lambda done, _: bar.update(done))
-    rows, held_out = split(images, settings.seed)
+    try:
+        with Progress("preparing", len(source)) as bar:
+            images = prepare(source, config, run.cache_folder, lambda done, _: bar.update(done))
+        rows, held_out = split(images, settings.seed)
+    except CairnsError:
+        if fresh:  # leave nothing behind that is in the way of the next attempt
+            shutil.rmtree(run.folder)
+        raise
     np.savez_compressed(run.samples_file, pixels=held_out, skipped=json.dumps(images.skipped))
     checks = to_tensor(held_out)
 
@@ -83,9 +89,9 @@ def train(config: Config, source: Source, out: Path, *, resume: bool = False, ov
         first = load_checkpoint(run.checkpoint_file, model, optimiser, average)
         run.truncate_log(first)
     else:
-        fresh = copy.deepcopy(model)
-        recalibrate(fresh, batches(images, rows, min(256, len(rows)), settings.seed))
-        before = float(warp_errors(fresh, checks, config.warp).mean())
+        untrained = copy.deepcopy(model)
+        recalibrate(untrained, batches(images, rows, min(256, len(rows)), settings.seed))
+        before = float(warp_errors(untrained, checks, config.warp).mean())
         write_atomically(run.log_file, (json.dumps({"step": 0, "warp_error": before}) + "\n").encode())
     if settings.ema and not average:
         average = {name: value.detach().clone() for name, value in model.named_parameters()}

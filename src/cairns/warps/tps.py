@@ -21,27 +21,30 @@ from torch import Tensor
 from cairns import geometry
 from cairns.config import ModelConfig, WarpConfig
 
-RIDGE = 1e-4  # keeps the spline calm, and solvable, where two landmarks (nearly) coincide
+RIDGE = 1e-3  # keeps the spline calm, and solvable, where two landmarks (nearly) coincide
+AFFINE_RIDGE = 0.1  # likewise where all of them do, or lie on one line
 
 
 def basis(points: Tensor, controls: Tensor) -> Tensor:
     """The spline's terms at points (..., n, 2) for controls (..., N, 2): (..., n, N + 3)."""
     square = (points[..., :, None, :] - controls[..., None, :, :]).square().sum(-1)
     radial = torch.xlogy(square, square.clamp_min(1e-30))
-    return torch.cat((radial, torch.ones_like(points[..., :1]), points), dim=-1)
+    return torch.cat((radial, affine_terms(points)), dim=-1)
 
 
-def solver(controls: Tensor, ridge: float = 0.0) -> Tensor:
+def affine_terms(points: Tensor) -> Tensor:
+    """1, x, y about the image's centre: (..., n, 2) -> (..., n, 3)."""
+    return torch.cat((torch.ones_like(points[..., :1]), points - 0.5), dim=-1)
+
+
+def solver(controls: Tensor, ridge: float = 0.0, affine_ridge: float = 0.0) -> Tensor:
     """The matrix (..., N + 3, N) that turns targets (N, 2) into the spline's coefficients."""
     count = controls.shape[-2]
-    affine = torch.cat((torch.ones_like(controls[..., :1]), controls), dim=-1)  # (..., N, 3)
     system = controls.new_zeros(*controls.shape[:-2], count + 3, count + 3)
     system[..., :count, :] = basis(controls, controls)
     system[..., range(count), range(count)] += ridge
-    system[..., count:, :count] = affine.transpose(-1, -2)
-    if ridge:
-        # Landmarks on one line do not determine the affine part either.
-        system[..., range(count, count + 3), range(count, count + 3)] -= ridge * 1e-4
+    system[..., count:, :count] = affine_terms(controls).transpose(-1, -2)
+    system[..., range(count, count + 3), range(count, count + 3)] -= affine_ridge
     return torch.linalg.inv(system)[..., :count]
 
 
@@ -104,9 +107,12 @@ class RandomTPS:
         chosen = landmarks.detach()[on_landmarks].double()
         coefficients = landmarks.new_zeros(0, landmarks.shape[1] + 3, 2)
         if len(chosen):
-            moved = self._move(chosen, matrix[on_landmarks].double(), shift[on_landmarks].double())
-            moved = moved + self.config.landmark_jitter * local[on_landmarks]
-            coefficients = (solver(chosen, RIDGE) @ moved).float()
+            # Only the local displacement is a spline of the landmarks, and a damped one; the global
+            # transformation is added to its affine part, so that clustered landmarks do not bend it.
+            displacement = self.config.landmark_jitter * local[on_landmarks].double()
+            coefficients = (solver(chosen, RIDGE, AFFINE_RIDGE) @ displacement).float()
+            coefficients[:, count] += shift[on_landmarks, 0] + 0.5
+            coefficients[:, count + 1 :] += matrix[on_landmarks].transpose(-1, -2)
             around = basis(self.cells.expand(len(chosen), -1, -1), chosen.float())
             pixels[on_landmarks] = around @ coefficients
         pixels = pixels.reshape(batch, self.size, self.size, 2)
