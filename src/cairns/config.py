@@ -175,6 +175,7 @@ LEAST: dict[str, float] = {
     "train.recalibration_images": 2,
     "train.seed": 0,
 }
+MOST = {"train.ema": 0.999999, "train.seed": 2**31 - 1, "warp.landmark_share": 1}
 ABOVE_ZERO = (
     "model.decoder_sigma",
     "model.detector_gain",
@@ -199,12 +200,12 @@ def check(config: Config) -> None:
                 raise CairnsError(f"{path} must be a finite number; got {value}.")
             if path in LEAST and value < LEAST[path]:
                 raise CairnsError(f"{path} must be at least {LEAST[path]}; got {value}.")
+            if path in MOST and value > MOST[path]:
+                raise CairnsError(f"{path} must be at most {MOST[path]}; got {value}.")
             if path in ABOVE_ZERO and value <= 0:
                 raise CairnsError(f"{path} must be above 0; got {value}.")
     if model.channels not in (1, 3):
         raise CairnsError(f"model.channels must be 1 or 3; got {model.channels}.")
-    if config.train.ema >= 1:
-        raise CairnsError(f"train.ema must be below 1; got {config.train.ema}.")
     if model.padded_size < model.image_size or (model.padded_size - model.image_size) % 2:
         raise CairnsError(
             f"model.padded_size must exceed model.image_size by an even number of pixels; "

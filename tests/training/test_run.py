@@ -9,7 +9,7 @@ import pytest
 
 from cairns.config import Config
 from cairns.errors import CairnsError
-from cairns.training.run import Run, claim
+from cairns.training.run import Run, claim, set_aside
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -69,8 +69,14 @@ def test_a_finished_run_is_not_touched(finished: Run) -> None:
     assert contents(finished.folder) == before
 
 
-def test_overwrite_removes_the_old_run(finished: Run) -> None:
+def test_overwrite_sets_the_old_run_aside(finished: Run) -> None:
+    """It is gone from its place, and whole until the new run has its images."""
+    before = contents(finished.folder)
     run = claim(finished.folder, resume=False, overwrite=True)
+    aside = set_aside(run)
+    assert aside is not None
+    assert contents(aside) == before
+    assert set_aside(run) is None
     assert not run.finished
     assert not run.config_file.exists()
     assert not run.log_file.exists()

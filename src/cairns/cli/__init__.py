@@ -47,20 +47,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     try:
         verb = importlib.import_module(f"cairns.cli.{words[0]}")
-        return int(verb.main(words[1:]))
+        code = int(verb.main(words[1:]))
+        sys.stdout.flush()
+        return code
     except CairnsError as error:
         return complain(str(error))
+    except BrokenPipeError:  # the reader of our output has gone: nothing more to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return complain("There is no space left on the disk; what was saved before is kept.")
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            return complain(f"No permission to write or read {error.filename}.")
-        raise
+        if error.filename is None:
+            raise
+        return complain(f"{error.filename}: {error.strerror}.")
     except KeyboardInterrupt:
         print("\ncairns: interrupted.", file=sys.stderr)
-        return 1
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 

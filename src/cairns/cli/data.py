@@ -59,6 +59,8 @@ def inspect(args: Inspect) -> int:
     from cairns.training.prepared import square
     from cairns.training.progress import Progress
 
+    if args.images < 1:
+        raise CairnsError(f"--images must be at least 1; got {args.images}.")
     source = open_source(args.source)
     sizes: dict[str, int] = {}
     unreadable: dict[str, str] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,8 @@ def main(argv: Sequence[str]) -> int:
     from cairns.training.progress import Progress
 
     table = args.out / "landmarks.csv"
-    if table.exists() and not args.overwrite:
+    missing = args.overlay and not (args.out / "overlays").exists()
+    if table.exists() and not missing and not args.overwrite:
         print(f"{table} is already there; --overwrite does it again.")
         return 0
     if args.out.is_file():
@@ -52,6 +54,7 @@ def main(argv: Sequence[str]) -> int:
     predictor = Predictor.load(args.model)
     source = open_source(args.inputs)
     args.out.mkdir(parents=True, exist_ok=True)
+    pictures = overlay_names([source.name(index) for index in range(len(source))]) if args.overlay else {}
     skipped: dict[str, str] = {}
     batch = 64
     with LandmarkTable(table) as rows, Progress("detecting", len(source)) as bar:
@@ -69,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
                 rows.add(name, found)
                 if args.overlay:
                     picture = draw_landmarks(image, found.points, found.confidence)
-                    write_image((args.out / "overlays" / name).with_suffix(".png"), picture)
+                    write_image(args.out / "overlays" / pictures[name], picture)
             bar.update(min(start + batch, len(source)))
         if len(skipped) == len(source):
             name, reason = next(iter(skipped.items()))
@@ -78,3 +81,10 @@ def main(argv: Sequence[str]) -> int:
         print(f"skipped {name}: {reason}", file=sys.stderr)
     print(f"{predictor.landmarks} landmarks on {len(source) - len(skipped)} images: {table}")
     return 0
+
+
+def overlay_names(names: Sequence[str]) -> dict[str, str]:
+    """`a.jpg` is drawn as `a.png`; where `a.png` exists beside it, both keep their endings before it."""
+    plain = {name: str(Path(name).with_suffix(".png")) for name in names}
+    taken = Counter(plain.values())
+    return {name: short if taken[short] == 1 else f"{name}.png" for name, short in plain.items()}

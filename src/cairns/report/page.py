@@ -33,7 +33,7 @@ def write_report(run: Run) -> Path:
     """(Re)write RUN/report.html, overview.png and the model card from the run's own files."""
     if not run.finished:
         raise CairnsError(
-            f"The run {run.folder} is not finished; go on with: cairns train --out {run.folder} --resume"
+            f"The run {run.folder} is not finished; go on with: cairns train --out {run.folder} --resume."
         )
     config, summary = run.config(), run.summary()
     predictor = Predictor.load(run.folder)
@@ -51,6 +51,7 @@ def write_report(run: Run) -> Path:
     page = template.substitute(
         title=html.escape(f"{config.model.landmarks} landmarks of {source}"),
         headline=html.escape(text.headline(run)),
+        kept=html.escape(text.kept_out(summary)),
         legend=legend(config.model.landmarks),
         grid="".join(
             pictures.landmark_picture(pixels[i], points[i], f"image {i} with its landmarks")

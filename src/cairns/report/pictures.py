@@ -64,6 +64,7 @@ def chart(title: str, steps: Sequence[float], values: Sequence[float], unit: str
 
     def place(step: float, value: float) -> tuple[float, float]:
         level = math.log10(max(value, 1e-12)) if log else value
+        level = min(max(level, low), high)
         across = left + (width - left - 8) * step / max(steps[-1], 1)
         return across, top + (height - top - bottom) * (high - level) / (high - low)
 

@@ -34,6 +34,13 @@ def headline(run: Run) -> str:
     )
 
 
+def kept_out(summary: dict[str, Any]) -> str:
+    """Whether what is shown and measured was seen in training: of a small set no image can be spared."""
+    if summary["held_out"]:
+        return "Images kept out of training."
+    return "Images of the training set, which is too small to spare any."
+
+
 def skipped_words(summary: dict[str, Any]) -> str:
     count = len(summary["skipped"])
     if not count:
@@ -71,7 +78,7 @@ def model_card(run: Run) -> str:
 | data | {summary["train_images"]:,} images of `{source}`, no labels; their terms apply to the weights too |
 | model | `{config.preset}`, {summary["parameters"]:,} parameters, {config.model.image_size} pixels |
 | training | {summary["steps"]:,} steps of {config.train.batch_size} images, seed {config.train.seed} |
-| warp error | {summary["warp_error"]:.2%} of the image edge, on images kept out of training |
+| warp error | {summary["warp_error"]:.2%} of the image edge. {kept_out(summary)} |
 | made with | {versions} |
 
 Repeat it: `cairns train {source} --out RUN --config config.json`.

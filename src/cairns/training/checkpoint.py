@@ -55,7 +55,12 @@ def load_weights(model: Autoencoder, tensors: Mapping[str, Tensor], where: Path)
 
 
 def save_checkpoint(
-    path: Path, step: int, model: Autoencoder, optimiser: torch.optim.Adam, average: Mapping[str, Tensor]
+    path: Path,
+    step: int,
+    model: Autoencoder,
+    optimiser: torch.optim.Adam,
+    average: Mapping[str, Tensor],
+    sums: Mapping[str, float] | None = None,
 ) -> None:
     """Everything that step `step` starts from. Randomness needs no state: it follows from the step."""
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
@@ -63,13 +68,17 @@ def save_checkpoint(
     for name, parameter in model.named_parameters():
         for key, value in optimiser.state.get(parameter, {}).items():
             tensors[f"adam/{key}/{name}"] = value
-    save_tensors(path, tensors, {"step": json.dumps(step)})
+    save_tensors(path, tensors, {"step": json.dumps(step), "sums": json.dumps(dict(sums or {}))})
 
 
 def load_checkpoint(
-    path: Path, model: Autoencoder, optimiser: torch.optim.Adam, average: dict[str, Tensor]
+    path: Path,
+    model: Autoencoder,
+    optimiser: torch.optim.Adam,
+    average: dict[str, Tensor],
+    sums: dict[str, float] | None = None,
 ) -> int:
-    """Restore model, optimiser and weight average in place; returns the step to go on with."""
+    """Restore model, optimiser, average and the log's sums in place; returns the step to go on with."""
     tensors, metadata = load_tensors(path)
     groups: dict[str, dict[str, Tensor]] = {"model": {}, "average": {}, "adam": {}}
     for name, value in tensors.items():
@@ -86,6 +95,8 @@ def load_checkpoint(
         if state:
             optimiser.state[parameter] = state
     try:
+        if sums is not None:
+            sums.update(json.loads(metadata.get("sums", "{}")))
         return int(json.loads(metadata["step"]))
     except (KeyError, ValueError):
         raise CairnsError(f"{path} is no checkpoint of a run: it names no step.") from None

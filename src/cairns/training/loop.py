@@ -29,7 +29,7 @@ from cairns.training.checkpoint import load_checkpoint, save_checkpoint, save_te
 from cairns.training.prepared import Prepared, prepare, to_tensor
 from cairns.training.progress import Progress
 from cairns.training.recalibrate import recalibrate
-from cairns.training.run import Run, claim
+from cairns.training.run import Run, claim, set_aside
 from cairns.training.speed import matrix_product_gflops, step_gflop
 from cairns.training.step import step_losses
 from cairns.warps.tps import RandomTPS
@@ -61,6 +61,7 @@ def train(config: Config, source: Source, out: Path, *, resume: bool = False, ov
             return run
     check(config)
     settings = config.train
+    aside = None if resume else set_aside(run)
     fresh = not run.config_file.exists()
     if fresh:
         run.start(config, source.words)
@@ -73,7 +74,11 @@ def train(config: Config, source: Source, out: Path, *, resume: bool = False, ov
     except CairnsError:
         if fresh:  # leave nothing behind that is in the way of the next attempt
             shutil.rmtree(run.folder)
+        if aside:
+            aside.rename(run.folder)
         raise
+    if aside:
+        shutil.rmtree(aside)
     np.savez_compressed(run.samples_file, pixels=held_out, skipped=json.dumps(images.skipped))
     checks = to_tensor(held_out)
 
@@ -85,8 +90,9 @@ def train(config: Config, source: Source, out: Path, *, resume: bool = False, ov
     average: dict[str, Tensor] = {}
     tps = RandomTPS(config.warp, config.model)
     first = 0
+    sums: dict[str, float] = {}  # of the losses since the last line of the log
     if run.checkpoint_file.exists():
-        first = load_checkpoint(run.checkpoint_file, model, optimiser, average)
+        first = load_checkpoint(run.checkpoint_file, model, optimiser, average, sums)
         run.truncate_log(first)
     else:
         untrained = copy.deepcopy(model)
@@ -98,7 +104,6 @@ def train(config: Config, source: Source, out: Path, *, resume: bool = False, ov
 
     log_every = max(1, settings.steps // LOG_TIMES)
     keep_maps_at = {round(part * settings.steps) for part in EVOLUTION}
-    sums: dict[str, float] = {}
     saved_at = time.monotonic()
     bar = Progress("training", settings.steps, per_step=settings.batch_size, done=first)
     with interruptible() as interrupted, bar, run.log_file.open("a") as log:
@@ -134,10 +139,9 @@ def train(config: Config, source: Source, out: Path, *, resume: bool = False, ov
                 sums = {}
             bar.update(done, "  ".join(f"{name} {term.item():.3g}" for name, term in terms.items()))
             stop = interrupted.is_set()
-            # The log's sums start anew at a checkpoint only if a line was just written.
-            due = time.monotonic() - saved_at > CHECKPOINT_SECONDS and not sums
+            due = time.monotonic() - saved_at > CHECKPOINT_SECONDS
             if stop or due or done == settings.steps:
-                save_checkpoint(run.checkpoint_file, done, model, optimiser, average)
+                save_checkpoint(run.checkpoint_file, done, model, optimiser, average, sums)
                 saved_at = time.monotonic()
             if stop and done < settings.steps:
                 raise Interrupted(
@@ -163,10 +167,16 @@ def split(images: Prepared, seed: int) -> tuple[np.ndarray, np.ndarray]:
     if len(images) < 2:
         raise CairnsError("Training needs at least 2 readable images; found 1.")
     order = np.random.default_rng((seed, 2)).permutation(len(images))
-    count = min(HELD_OUT, len(images) // 10)
-    if count < 8:
+    count = held_out_count(len(images))
+    if not count:
         return np.sort(order), np.asarray(images.pixels[np.sort(order[:8])])
     return np.sort(order[count:]), np.asarray(images.pixels[np.sort(order[:count])])
+
+
+def held_out_count(images: int) -> int:
+    """A tenth of the set, 128 at most; none of a set so small that it needs them all."""
+    count = min(HELD_OUT, images // 10)
+    return count if count >= 8 else 0
 
 
 def batches(images: Prepared, rows: np.ndarray, count: int, seed: int) -> Iterator[Tensor]:
@@ -200,6 +210,7 @@ def finish(
     summary = {
         "steps": config.train.steps,
         "train_images": len(images),
+        "held_out": len(checks) if held_out_count(len(images)) else 0,
         "skipped": images.skipped,
         "parameters": sum(value.numel() for value in model.parameters()),
         "images_per_second": round(rate, 1),

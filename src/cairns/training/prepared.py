@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from cairns.config import Config
 from cairns.errors import CairnsError, UnreadableImage
 from cairns.sources.base import Source
 from cairns.sources.images import to_channels
+from cairns.training.checkpoint import write_atomically
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,13 @@ def prepare(
     """Decode every image of the source into FOLDER, or reopen what an earlier call left there."""
     size, channels = config.model.image_size, config.model.channels
     pixels_file, index_file = folder / "images.bin", folder / "images.json"
-    if index_file.is_file():
-        kept = json.loads(index_file.read_text())
-        shape = (len(kept["indices"]), size, size, channels)
-        if kept["count"] == len(source) and pixels_file.stat().st_size == int(np.prod(shape)):
-            pixels = np.memmap(pixels_file, np.uint8, "r", shape=shape)
-            return Prepared(pixels, np.array(kept["indices"], np.int64), kept["skipped"])
+    if index_file.is_file() and pixels_file.is_file():
+        with contextlib.suppress(ValueError, KeyError):  # a damaged index: prepare again
+            kept = json.loads(index_file.read_text())
+            shape = (len(kept["indices"]), size, size, channels)
+            if kept["count"] == len(source) and pixels_file.stat().st_size == int(np.prod(shape)):
+                pixels = np.memmap(pixels_file, np.uint8, "r", shape=shape)
+                return Prepared(pixels, np.array(kept["indices"], np.int64), kept["skipped"])
     folder.mkdir(parents=True, exist_ok=True)
     needed = len(source) * size * size * channels
     free = shutil.disk_usage(folder).free
@@ -86,6 +89,7 @@ def prepare(
     if not indices:
         name, reason = next(iter(skipped.items()))
         raise CairnsError(f"None of the {len(source)} images could be read; the first, {name}: {reason}.")
-    index_file.write_text(json.dumps({"count": len(source), "indices": indices, "skipped": skipped}))
+    listing = {"count": len(source), "indices": indices, "skipped": skipped}
+    write_atomically(index_file, json.dumps(listing).encode())
     pixels = np.memmap(pixels_file, np.uint8, "r", shape=(len(indices), size, size, channels))
     return Prepared(pixels, np.array(indices, np.int64), skipped)

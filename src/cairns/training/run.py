@@ -63,21 +63,26 @@ class Run:
     def log(self) -> list[dict[str, Any]]:
         if not self.log_file.is_file():
             return []
-        return [json.loads(line) for line in self.log_file.read_text().splitlines()]
+        # A line without its end was cut short by a kill.
+        lines = self.log_file.read_text().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def summary(self) -> dict[str, Any]:
         return dict(json.loads(self.summary_file.read_text())) if self.summary_file.is_file() else {}
 
     def meta(self) -> dict[str, Any]:
         try:
-            return dict(json.loads(self.config_file.read_text()))
+            meta = json.loads(self.config_file.read_text())
         except FileNotFoundError:
             raise CairnsError(f"{self.folder} is no run folder: it has no config.json.") from None
         except (OSError, ValueError) as error:
             raise CairnsError(f"{self.config_file} is damaged: {error}.") from None
+        if not isinstance(meta, dict) or not {"config", "source", "versions"} <= set(meta):
+            raise CairnsError(f"{self.config_file} is not the config.json of a run.")
+        return meta
 
     def config(self) -> Config:
-        return from_dict(self.meta().get("config"))
+        return from_dict(self.meta()["config"])
 
     def start(self, config: Config, source: Sequence[str]) -> None:
         import torch
@@ -97,7 +102,7 @@ class Run:
 
 
 def claim(folder: Path, *, resume: bool, overwrite: bool) -> Run:
-    """The run to write into. Never touches a folder that holds something else, or an unnamed run."""
+    """The run to write into. Refuses a folder that holds something else, or a run nobody said to replace."""
     run = Run(folder)
     if resume:
         run.meta()
@@ -111,7 +116,16 @@ def claim(folder: Path, *, resume: bool, overwrite: bool) -> Run:
                 f"{folder} already holds {state}: go on with --resume, replace it with --overwrite, "
                 "or choose another --out."
             )
-        shutil.rmtree(folder)
+        run.meta()  # raises where the config.json is another program's
     elif folder.is_dir() and any(folder.iterdir()):
         raise CairnsError(f"{folder} is not empty and holds no run; choose another --out.")
     return run
+
+
+def set_aside(run: Run) -> Path | None:
+    """Move a run that is to be replaced out of the way, until the new one has its images."""
+    if not run.config_file.exists():
+        return None
+    aside = run.folder.with_name(f".{run.folder.name}.replaced")
+    shutil.rmtree(aside, ignore_errors=True)
+    return run.folder.rename(aside)

@@ -22,7 +22,7 @@ from cairns import geometry
 from cairns.config import ModelConfig, WarpConfig
 
 RIDGE = 1e-3  # keeps the spline calm, and solvable, where two landmarks (nearly) coincide
-AFFINE_RIDGE = 0.1  # likewise where all of them do, or lie on one line
+AFFINE_RIDGE = 1.0  # likewise where all of them do, or lie on one line
 
 
 def basis(points: Tensor, controls: Tensor) -> Tensor:
