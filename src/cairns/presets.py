@@ -33,7 +33,8 @@ PAPER_128 = replace(
     image_size=128,
     padded_size=192,
     detector="32 P | 64 S2 P 128 S2 P 256 S2 P 512 S2 P 512 | out1",
-    features="32 P | 64/64 S2 P 128 S2 P 256 S2 P 512 S2 P 512 | out1",
+    features="32 P | 64/out S2 P 128 S2 P 256 S2 P 512 S2 P 512 |",
+    feature_channels=32,
     decoder="| 64 S2 P 128 S2 P 256 S2 P 512 S2 P 512 | T32 out",
 )
 # 28 pixels divide by two only twice, so the decoder has three levels; the paper prints no layers.
@@ -111,7 +112,7 @@ _ROWS = (
     _paper("shoes-8", 8, PAPER, decay=LONG, recon=0.01, raise_at=LONG, sep_sigma=0.05, sep=20.0),
     _paper("human-16", 16, PAPER_128, decay=LONG, recon=0.1, raise_at=LONG, sep_sigma=0.06, sep=20.0,
            batch_size=8),
-    # The tables have no row for MNIST but its sizes; the weights are those of CelebA with 10.
+    # The tables have no row for MNIST but its sizes; the weights are close to those of CelebA with 10.
     _paper("mnist-7", 7, PAPER_28, decay=LONG, recon=0.01, raise_at=LONG, sep_sigma=0.08, sep=16.0,
            descriptor_size=0),
 )

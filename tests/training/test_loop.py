@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -157,6 +159,35 @@ def test_the_model_is_the_weights_average_where_one_is_kept(
         assert torch.equal(model[name.removeprefix("average/")], state[name])
     weight = "detector.net.down.0.0.0.weight"
     assert not torch.equal(model[weight], state[f"model/{weight}"])
+
+
+@pytest.mark.parametrize("reason", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_an_overwrite_that_breaks_off_before_it_has_its_images_keeps_the_old_run(
+    micro: Config,
+    threes: Digits,
+    tiny_run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reason: BaseException,
+) -> None:
+    shutil.copytree(tiny_run.folder, tmp_path / "run")
+
+    def break_off(*_: object) -> None:
+        raise reason
+
+    monkeypatch.setattr(loop, "prepare", break_off)
+    with pytest.raises(type(reason)):
+        loop.train(with_steps(micro, 2), threes, tmp_path / "run", overwrite=True)
+    assert Run(tmp_path / "run").model_file.read_bytes() == tiny_run.model_file.read_bytes()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_run_in_the_folder_one_is_in_can_be_overwritten(
+    micro: Config, threes: Digits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    loop.train(with_steps(micro, 1), threes, Path("."))
+    assert loop.train(with_steps(micro, 2), threes, Path("."), overwrite=True).config().train.steps == 2
 
 
 # From a seed

@@ -13,7 +13,7 @@ from scipy.interpolate import RBFInterpolator
 
 from cairns import geometry
 from cairns.config import ModelConfig, WarpConfig
-from cairns.warps.tps import RIDGE, RandomTPS, Warp, basis, solver
+from cairns.warps.tps import RIDGE, RandomTPS, Warp, basis, damped_coefficients, solver
 
 MODEL = ModelConfig(image_size=16, padded_size=24)
 STILL = WarpConfig(translation=0.0, rotation=0.0, scaling=1.0, grid_jitter=0.0, landmark_jitter=0.0)
@@ -58,7 +58,7 @@ def test_smoothed_spline_agrees_with_numpy() -> None:
     """A ridge trades passing through the targets for less bending."""
     controls, targets, ridge = double(12, 2), double(12, 2, seed=1), 0.01
     points = double(300, 2, seed=2)
-    found = basis(points, controls) @ (solver(controls, ridge) @ targets)
+    found = basis(points, controls) @ damped_coefficients(controls, targets, ridge, 0.0)
     plain = basis(points, controls) @ (solver(controls) @ targets)
     assert (found - plain).abs().max() > 1e-2
     reference = solve_with_ridge(controls.numpy(), targets.numpy(), points.numpy(), ridge)
@@ -112,7 +112,7 @@ def test_affine_maps_are_reproduced(ridge: float) -> None:
     matrix = torch.tensor([[1.1, -0.4], [0.3, 0.8]], dtype=torch.float64)
     shift = torch.tensor([0.2, -0.1], dtype=torch.float64)
     controls, points = double(10, 2), double(100, 2, seed=1) * 4 - 1.5
-    coefficients = solver(controls, ridge) @ (controls @ matrix.T + shift)
+    coefficients = damped_coefficients(controls, controls @ matrix.T + shift, ridge, 0.0)
     found, expected = basis(points, controls) @ coefficients, points @ matrix.T + shift
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
     assert coefficients[:10].abs().max() < 1e-6
@@ -314,6 +314,21 @@ def test_clustered_landmarks_give_calm_warps() -> None:
     warp = RandomTPS(WarpConfig(), MODEL).draw(landmarks, generator(), 1.0)
     assert warp.pixels.min() > -1.5
     assert warp.pixels.max() < 2.5
+
+
+@pytest.mark.parametrize("count", [10, 30])
+@pytest.mark.parametrize("spread", [0.0, 0.003, 0.03, 0.1, None])
+def test_jitter_of_landmarks_moves_no_pixel_far(spread: float | None, count: int) -> None:
+    """In one place, clustered, or all over the image (None): 0.025 at them is below 1 edge anywhere."""
+    source = generator(1)
+    if spread is None:
+        landmarks = torch.rand(200, count, 2, generator=source)
+    else:
+        landmarks = 0.5 + spread * torch.randn(200, count, 2, generator=source)
+    tps = RandomTPS(replace(STILL, landmark_jitter=0.025), MODEL)
+    moves = tps.draw(landmarks, generator(2), 1.0).pixels - centres().reshape(24, 24, 2)
+    assert moves.std() > 1e-3
+    assert moves.norm(dim=-1).max() < 1
 
 
 # Gradients

@@ -153,7 +153,8 @@ def morph_players(
 
 def choose_pairs(images: Tensor, landmarks: Tensor, decoded: Tensor) -> list[tuple[int, int]]:
     """Pairs of well reconstructed images whose landmarks differ much: there is something to see."""
-    error = (images - decoded).square().mean((1, 2, 3))
+    # Relative to the image's own contrast: a nearly empty image is not a good reconstruction.
+    error = (images - decoded).square().mean((1, 2, 3)) / images.var((1, 2, 3)).clamp_min(1e-4)
     good = error.argsort()[: max(2, len(images) // 2)].tolist()
     chosen: list[tuple[int, int]] = []
     free = list(good)

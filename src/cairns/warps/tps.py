@@ -21,8 +21,8 @@ from torch import Tensor
 from cairns import geometry
 from cairns.config import ModelConfig, WarpConfig
 
-RIDGE = 1e-3  # keeps the spline calm, and solvable, where two landmarks (nearly) coincide
-AFFINE_RIDGE = 1.0  # likewise where all of them do, or lie on one line
+RIDGE = 1e-3  # calms the bending of a spline on landmarks, some of which may (nearly) coincide
+AFFINE_RIDGE = 0.1  # calms its affine part where they lie in one place or on one line
 
 
 def basis(points: Tensor, controls: Tensor) -> Tensor:
@@ -37,15 +37,32 @@ def affine_terms(points: Tensor) -> Tensor:
     return torch.cat((torch.ones_like(points[..., :1]), points - 0.5), dim=-1)
 
 
-def solver(controls: Tensor, ridge: float = 0.0, affine_ridge: float = 0.0) -> Tensor:
+def solver(controls: Tensor) -> Tensor:
     """The matrix (..., N + 3, N) that turns targets (N, 2) into the spline's coefficients."""
     count = controls.shape[-2]
     system = controls.new_zeros(*controls.shape[:-2], count + 3, count + 3)
     system[..., :count, :] = basis(controls, controls)
-    system[..., range(count), range(count)] += ridge
     system[..., count:, :count] = affine_terms(controls).transpose(-1, -2)
-    system[..., range(count, count + 3), range(count, count + 3)] -= affine_ridge
     return torch.linalg.inv(system)[..., :count]
+
+
+def damped_coefficients(
+    controls: Tensor, targets: Tensor, ridge: float = RIDGE, affine_ridge: float = AFFINE_RIDGE
+) -> Tensor:
+    """Coefficients (..., N + 3, 2) of a spline that follows targets (..., N, 2) as far as it stays calm.
+
+    The bending and the affine part are damped apart. The kernel is positive only on what is orthogonal to
+    affine functions, so the bending is solved there; without damping this is `solver`. Needs N > 3.
+    """
+    count = controls.shape[-2]
+    affine = affine_terms(controls)  # (..., N, 3)
+    kernel = basis(controls, controls)[..., :count]
+    across = torch.linalg.qr(affine, mode="complete")[0][..., 3:]  # (..., N, N - 3)
+    bending = across.mT @ kernel @ across + ridge * torch.eye(count - 3, dtype=controls.dtype)
+    weights = across @ torch.linalg.solve(bending, across.mT @ targets)
+    normal = affine.mT @ affine + affine_ridge * torch.eye(3, dtype=controls.dtype)
+    slope = torch.linalg.solve(normal, affine.mT @ (targets - kernel @ weights))
+    return torch.cat((weights, slope), dim=-2)
 
 
 @dataclass(frozen=True)
@@ -110,7 +127,7 @@ class RandomTPS:
             # Only the local displacement is a spline of the landmarks, and a damped one; the global
             # transformation is added to its affine part, so that clustered landmarks do not bend it.
             displacement = self.config.landmark_jitter * local[on_landmarks].double()
-            coefficients = (solver(chosen, RIDGE, AFFINE_RIDGE) @ displacement).float()
+            coefficients = damped_coefficients(chosen, displacement).float()
             coefficients[:, count] += shift[on_landmarks, 0] + 0.5
             coefficients[:, count + 1 :] += matrix[on_landmarks].transpose(-1, -2)
             around = basis(self.cells.expand(len(chosen), -1, -1), chosen.float())
