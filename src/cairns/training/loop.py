@@ -29,7 +29,7 @@ from cairns.training.checkpoint import load_checkpoint, save_checkpoint, save_te
 from cairns.training.prepared import Prepared, prepare, to_tensor
 from cairns.training.progress import Progress
 from cairns.training.recalibrate import recalibrate
-from cairns.training.run import Run, claim, set_aside
+from cairns.training.run import Run, claim, discard, set_aside
 from cairns.training.speed import matrix_product_gflops, step_gflop
 from cairns.training.step import step_losses
 from cairns.warps.tps import RandomTPS
@@ -71,11 +71,10 @@ def train(config: Config, source: Source, out: Path, *, resume: bool = False, ov
         with Progress("preparing", len(source)) as bar:
             images = prepare(source, config, run.cache_folder, lambda done, _: bar.update(done))
         rows, held_out = split(images, settings.seed)
-    except CairnsError:
-        if fresh:  # leave nothing behind that is in the way of the next attempt
-            shutil.rmtree(run.folder)
-        if aside:
-            aside.rename(run.folder)
+    except BaseException as error:
+        # Leave nothing behind that is in the way of the next attempt; lose no run that was there.
+        if aside or (fresh and isinstance(error, CairnsError)):
+            discard(run, aside)
         raise
     if aside:
         shutil.rmtree(aside)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
 import shutil
@@ -123,9 +124,34 @@ def claim(folder: Path, *, resume: bool, overwrite: bool) -> Run:
 
 
 def set_aside(run: Run) -> Path | None:
-    """Move a run that is to be replaced out of the way, until the new one has its images."""
+    """Move a run that is to be replaced out of the way, until the new one has its images.
+
+    Within its own folder, which may be the one the user is in.
+    """
     if not run.config_file.exists():
         return None
-    aside = run.folder.with_name(f".{run.folder.name}.replaced")
+    aside = run.folder / ".replaced"
     shutil.rmtree(aside, ignore_errors=True)
-    return run.folder.rename(aside)
+    children = list(run.folder.iterdir())
+    aside.mkdir()
+    for child in children:
+        child.rename(aside / child.name)
+    return aside
+
+
+def discard(run: Run, aside: Path | None) -> None:
+    """Remove a run that could not begin, and put back the one it was to replace."""
+    for child in run.folder.iterdir():
+        if child == aside:
+            continue
+        if child.is_dir():
+            shutil.rmtree(child)
+        else:
+            child.unlink()
+    if aside is None:
+        with contextlib.suppress(OSError):  # the folder that the user is in stays
+            run.folder.rmdir()
+        return
+    for child in aside.iterdir():
+        child.rename(run.folder / child.name)
+    aside.rmdir()
