@@ -381,7 +381,11 @@ def test_a_gradient_that_is_not_finite_stops_too(
 
 
 def test_training_learns_to_follow_warps(tmp_path: Path) -> None:
-    """On held-out digits: at least 1.5 times better than at first, and than always saying the centre."""
+    """On held-out digits: at least 2.5 times better than at first, and than always saying the centre.
+
+    All losses together do this. So short a training does not tell what the equivariance loss adds: without
+    it 2.5 times is reached for some seeds too. `test_step.py` checks that loss by itself.
+    """
     run = api.train(
         "digits",
         tmp_path / "run",
@@ -406,7 +410,7 @@ def test_training_learns_to_follow_warps(tmp_path: Path) -> None:
     warps = [tps.draw(centre, generator, landmark_share=0.0) for _ in range(2)]  # those of `warp_errors`
     trivial = torch.cat([(warp.map(centre) - centre).norm(dim=-1) for warp in warps]).mean().item()
 
-    assert after < before / 1.5
-    assert after < trivial / 1.5
+    assert after < before / 2.5
+    assert after < trivial / 2.5
     assert run.summary()["warp_error"] == pytest.approx(after, abs=1e-4)
     assert run.log()[-1]["recon"] < run.log()[1]["recon"]

@@ -84,8 +84,9 @@ def digits() -> Tensor:
 def test_running_averages_reconstruct_held_out_images_worse(micro: Config, digits: Tensor) -> None:
     """The paper's reason, where it holds here: the averages lag behind weights that still move fast.
 
-    This is the start of a training at its full learning rate, where the effect is plainest, over four seeds:
-    a single seed, or a longer training, can go the other way.
+    This setting was picked because the effect is plainest in it, not because it is typical. Recalibrated
+    statistics gave the lower loss for 6 of 8 seeds here (5 % on average), but for 3 of 8 after 200 such
+    steps, 7 of 8 after 200 steps with a cosine schedule (1 %), and 0 of 4 after 80 steps of tiny-7.
     """
     pairs = [losses_without_and_with(micro, digits, seed) for seed in range(4)]
     running, recalibrated = (sum(column) for column in zip(*pairs, strict=True))
