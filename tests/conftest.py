@@ -18,7 +18,7 @@ from cairns.config import Config, ModelConfig, TrainConfig
 from cairns.errors import UnreadableImage
 from cairns.geometry import Placement
 from cairns.presets import tiny
-from cairns.sources.base import Annotations
+from cairns.sources.base import Annotations, Attributes
 from cairns.training import loop
 from cairns.training.run import Run
 from cairns.training.speed import matrix_product_gflops
@@ -108,6 +108,7 @@ class FakeSource:
 
     images: Sequence[NDArray[np.uint8] | None]
     annotations: Annotations | None = None
+    attributes: Attributes | None = None
     boxes: dict[int, Placement] = field(default_factory=dict)
     words: tuple[str, ...] = ("fake",)
     description: str = "fake"

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.ndimage import center_of_mass
+from scipy.ndimage import center_of_mass, map_coordinates
 
-from cairns.geometry import Fit, Placement, axis, extract, fit_box, grid, pad, sample
+from cairns.geometry import Fit, Placement, around, axis, extract, fit_box, grid, pad, sample
 
 EDGES = st.integers(1, 10_000)
 PLACES = st.builds(Placement, st.integers(-10_000, 10_000), st.integers(-10_000, 10_000), EDGES, EDGES)
@@ -195,3 +195,63 @@ def test_sample_interpolates_between_centres() -> None:
     points = torch.tensor([2.0, 1.75]).div(4).expand(2, 1, 1, 2)
     top, bottom = images[:, 0, 1, 1:3].mean(-1), images[:, 0, 2, 1:3].mean(-1)
     torch.testing.assert_close(sample(images, points).flatten(), 0.75 * top + 0.25 * bottom)
+
+
+@pytest.mark.parametrize("box", [Placement(17.8, 21.8, 142.4, 174.4), Placement(-3.5, 10.25, 60.5, 200)])
+def test_extract_of_a_fractional_box_is_the_mean_over_each_area(box: Placement) -> None:
+    """Against an integral image interpolated linearly, which is exact for means over rectangles."""
+    image = np.random.default_rng(2).integers(0, 256, (218, 178, 1), np.uint8)
+    margin = 10
+    wide = np.pad(image[..., 0].astype(float), margin, mode="edge")
+    sums = np.pad(wide.cumsum(0).cumsum(1), ((1, 0), (1, 0)))
+    size = 20
+    ys = box.y + margin + box.height * np.arange(size + 1) / size
+    xs = box.x + margin + box.width * np.arange(size + 1) / size
+    corners = map_coordinates(sums, np.meshgrid(ys, xs, indexing="ij"), order=1)
+    totals = corners[1:, 1:] - corners[:-1, 1:] - corners[1:, :-1] + corners[:-1, :-1]
+    expected = totals / (box.width * box.height / size**2)
+    np.testing.assert_allclose(extract(image, box, size)[..., 0], expected, atol=0.51)
+
+
+def test_celeba_s_scaling_and_cropping_is_one_box() -> None:
+    """218x178 scaled to 100x100, then the middle 80x80: the box's corners by hand."""
+    box = Placement(17.8, 21.8, 142.4, 174.4)
+    point = np.array([89.0, 54.5])  # in 100x100: (50, 25), in the crop: (40, 15)
+    np.testing.assert_allclose(box.to_unit(point) * 80, [40, 15])
+
+
+def test_a_mirrored_placement_swaps_left_and_right_of_pixels_and_points() -> None:
+    image = np.zeros((20, 20, 1), np.uint8)
+    image[4, 3] = 255
+    for box in (Placement(0, 0, 20, 20, mirrored=True), Placement(0.0, -1.5, 20, 23, mirrored=True)):
+        square = extract(image, box, 20)
+        row, column = center_of_mass(square[..., 0].astype(float))
+        unit = box.to_unit(np.array([3.5, 4.5]))
+        np.testing.assert_allclose(((column + 0.5) / 20, (row + 0.5) / 20), unit, atol=0.02)
+        np.testing.assert_allclose(box.to_original(unit), [3.5, 4.5])
+
+
+def test_a_fill_takes_the_place_of_edge_values() -> None:
+    """64 pixels in the middle of 80: a margin of 8 on each side."""
+    image = np.full((102, 136, 3), 40, np.uint8)
+    square = extract(image, Placement(-17, -12.75, 170, 127.5, fill=255), 80)
+    assert (square[8:72, 8:72] == 40).all()
+    frame = np.ones((80, 80), bool)
+    frame[8:72, 8:72] = False
+    assert (square[frame] == 255).all()
+
+
+def test_large_photos_beyond_their_border_keep_their_places() -> None:
+    """A photo that is shrunk by whole numbers first, padded to a square."""
+    image = np.zeros((600, 1500, 1), np.uint8)
+    image[300:330, 600:660] = 255
+    box = fit_box(1500, 600, "pad")
+    square = extract(image, box, 50)
+    row, column = center_of_mass(square[..., 0].astype(float))
+    found = np.array([(column + 0.5) / 50, (row + 0.5) / 50])
+    np.testing.assert_allclose(found, box.to_unit(np.array([630.0, 315.0])), atol=0.003)
+
+
+def test_around_takes_points_with_a_margin() -> None:
+    box = around(np.array([[10.0, 20.0], [30.0, 60.0], [np.nan, np.nan]]), margin=0.25)
+    assert (box.x, box.y, box.width, box.height) == (5, 10, 30, 60)

@@ -9,7 +9,7 @@ pixels of the caller's image, where the centre of the first pixel is (0.5, 0.5).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import cv2
@@ -19,25 +19,31 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Fit = Literal["pad", "crop", "stretch"]
-MAX_CANVAS = 64_000_000  # pixels of a padded image that may be in memory
+ENOUGH = 4  # an image is first shrunk by whole numbers to no less than this many times the wanted size
 
 
 @dataclass(frozen=True)
 class Placement:
     """The box of the original image, in its pixels, that becomes the model's square image."""
 
-    x: int
-    y: int
-    width: int
-    height: int
+    x: float
+    y: float
+    width: float
+    height: float
+    fill: int | None = None  # grey level outside the image; None repeats its edge values
+    mirrored: bool = False  # the square shows the box with left and right swapped
 
     def to_original(self, points: NDArray[np.floating]) -> NDArray[np.float64]:
         """Unit coordinates (..., 2) -> pixels of the original image."""
-        return np.asarray(points, np.float64) * (self.width, self.height) + (self.x, self.y)
+        unit = np.asarray(points, np.float64)
+        if self.mirrored:
+            unit = (1, 0) + unit * (-1, 1)
+        return unit * (self.width, self.height) + (self.x, self.y)
 
     def to_unit(self, points: NDArray[np.floating]) -> NDArray[np.float64]:
         """Pixels of the original image (..., 2) -> unit coordinates."""
-        return (np.asarray(points, np.float64) - (self.x, self.y)) / (self.width, self.height)
+        unit = (np.asarray(points, np.float64) - (self.x, self.y)) / (self.width, self.height)
+        return (1, 0) + unit * (-1, 1) if self.mirrored else unit
 
 
 def fit_box(width: int, height: int, fit: Fit) -> Placement:
@@ -48,27 +54,71 @@ def fit_box(width: int, height: int, fit: Fit) -> Placement:
     return Placement((width - edge) // 2, (height - edge) // 2, edge, edge)
 
 
+def around(points: NDArray[np.floating], margin: float) -> Placement:
+    """The bounding box of points (n, 2), larger by `margin` of its sides on each side; NaN is left out."""
+    low, high = np.nanmin(points, axis=0), np.nanmax(points, axis=0)
+    size = np.maximum(high - low, 1.0)
+    x, y = (low + high - size) / 2 - margin * size
+    width, height = size * (1 + 2 * margin)
+    return Placement(float(x), float(y), float(width), float(height))
+
+
 def extract(image: NDArray[np.uint8], box: Placement, size: int) -> NDArray[np.uint8]:
-    """Cut the box out of (H, W, C), repeating edge values outside the image, and scale it to `size`."""
+    """Cut the box out of (H, W, C) and scale it to (size, size, C).
+
+    A pixel of the result is the mean over its area where the box shrinks, interpolated where it grows.
+    Boxes may have fractions and reach beyond the image.
+    """
     height, width, channels = image.shape
-    inside = box.x >= 0 and box.y >= 0 and box.x + box.width <= width and box.y + box.height <= height
-    if not inside and box.width * box.height > MAX_CANVAS:
-        # A very long image made square by padding would not fit into memory: shrink it first.
-        by = math.ceil(math.sqrt(box.width * box.height / MAX_CANVAS))
-        width, height = max(1, width // by), max(1, height // by)
-        small = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
-        image = np.asarray(small, np.uint8).reshape(height, width, channels)
-        box = Placement(box.x // by, box.y // by, max(1, box.width // by), max(1, box.height // by))
-    left, top = max(0, -box.x), max(0, -box.y)
-    right = max(0, box.x + box.width - width)
-    bottom = max(0, box.y + box.height - height)
-    if left or top or right or bottom:
-        framed = cv2.copyMakeBorder(image, top, bottom, left, right, cv2.BORDER_REPLICATE)
-        image = np.asarray(framed, np.uint8).reshape(*framed.shape[:2], channels)
-    part = image[box.y + top : box.y + top + box.height, box.x + left : box.x + left + box.width]
-    shrinks = box.width >= size and box.height >= size
-    scaled = cv2.resize(part, (size, size), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
-    return np.asarray(scaled, np.uint8).reshape(size, size, channels)
+    x, y = int(box.x), int(box.y)
+    part = image[y : y + int(box.height), x : x + int(box.width)] if min(x, y) >= 0 else image[:0]
+    if part.shape[:2] == (box.height, box.width) and (x, y) == (box.x, box.y) and min(part.shape[:2]) >= size:
+        scaled = cv2.resize(part, (size, size), interpolation=cv2.INTER_AREA)  # the same, faster
+        scaled = np.asarray(scaled, np.uint8).reshape(size, size, channels)
+        return np.ascontiguousarray(scaled[:, ::-1]) if box.mirrored else scaled
+    shrink_x = max(1, min(int(box.width / (ENOUGH * size)), width))
+    shrink_y = max(1, min(int(box.height / (ENOUGH * size)), height))
+    if shrink_x * shrink_y > 1:  # large photos: most of the work by OpenCV
+        small = (width // shrink_x, height // shrink_y)
+        image = cv2.resize(image, small, interpolation=cv2.INTER_AREA).reshape(small[1], small[0], channels)
+        scale_x, scale_y = small[0] / width, small[1] / height
+        box = replace(
+            box, x=box.x * scale_x, y=box.y * scale_y, width=box.width * scale_x, height=box.height * scale_y
+        )
+        width, height = small
+    columns, from_x, inside_x = _weights(box.x, box.width, size, width)
+    rows, from_y, inside_y = _weights(box.y, box.height, size, height)
+    part = image[from_y : from_y + rows.shape[1], from_x : from_x + columns.shape[1]].astype(np.float32)
+    lines = (rows @ part.reshape(len(part), -1)).reshape(size, -1, channels)
+    scaled = np.einsum("xw,ywc->yxc", columns, lines, optimize=True)
+    if box.fill is not None:
+        inside = (inside_y[:, None] * inside_x[None, :])[:, :, None]
+        scaled = inside * scaled + (1 - inside) * box.fill
+    if box.mirrored:
+        scaled = scaled[:, ::-1]
+    return np.clip(np.rint(scaled), 0, 255).astype(np.uint8)
+
+
+def _weights(
+    start: float, length: float, size: int, count: int
+) -> tuple[NDArray[np.float32], int, NDArray[np.float32]]:
+    """Weights (size, n) of n neighbouring pixels of a row of `count`, the first of them, and how much of
+    each result lies inside the row. What lies outside is given to the row's ends."""
+    step = length / size
+    edges = start + step * np.arange(size + 1)
+    first, last = math.floor(edges[0]), math.ceil(edges[-1])
+    pixels = np.arange(first, last)
+    if step >= 1:
+        overlap = np.minimum(edges[1:, None], pixels + 1) - np.maximum(edges[:-1, None], pixels)
+        weights = np.maximum(overlap, 0) / step
+    else:
+        centres = np.clip((edges[:-1] + edges[1:]) / 2, first + 0.5, last - 0.5)
+        weights = np.maximum(0, 1 - np.abs(centres[:, None] - (pixels + 0.5)))
+    inside = np.clip(np.minimum(edges[1:], count) - np.maximum(edges[:-1], 0), 0, None) / step
+    held = np.clip(pixels, 0, count - 1)
+    kept = np.zeros((size, held[-1] - held[0] + 1), np.float32)
+    np.add.at(kept, (slice(None), held - held[0]), weights)
+    return kept, int(held[0]), inside.astype(np.float32)
 
 
 def axis(cells: int, image_size: int, covered: int) -> Tensor:

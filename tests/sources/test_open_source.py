@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from cairns.errors import CairnsError
-from cairns.sources import NAMES, Subset, open_source
+from cairns.sources import DATASETS, Subset, open_source
 from cairns.sources.base import Annotations
 from cairns.sources.digits import Digits
 from cairns.sources.folder import Folder
@@ -77,10 +78,19 @@ def test_a_drive_letter_is_no_dataset() -> None:
         open_source("C:/nowhere")
 
 
-def test_every_name_has_a_description() -> None:
-    assert any(name.startswith("digits") for name in NAMES)
-    assert any(name.startswith("mtfl") for name in NAMES)
-    assert all(NAMES.values())
+def test_every_dataset_of_the_paper_is_there_and_has_its_class() -> None:
+    assert set(DATASETS) >= {
+        "celeba", "aflw", "cats", "cars", "shoes", "human36m", "mnist", "animals", "mtfl", "digits"
+    }  # fmt: skip
+    for dataset in DATASETS.values():
+        module, _, kind = dataset.kind.partition(":")
+        assert isinstance(getattr(importlib.import_module(f"cairns.sources.{module}"), kind), type)
+        assert dataset.text
+
+
+def test_an_unknown_variant_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(CairnsError, match="celeba-unaligned"):
+        open_source("celeba-wild:nowhere")
 
 
 def test_a_subset_is_a_source_in_its_own_order(make_source: type) -> None:

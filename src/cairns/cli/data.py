@@ -41,10 +41,13 @@ def main(argv: Sequence[str]) -> int:
 
 
 def show_list() -> int:
-    from cairns.sources import NAMES
+    from cairns.sources import DATASETS
 
-    for name, text in NAMES.items():
-        print(f"{name:20}{text}")
+    print(f"{'FOLDER or FILE...':20}your own images: any common format, size and aspect")
+    for name, dataset in DATASETS.items():
+        words = name if dataset.embedded else f"{name}:{'FILE' if name in ('csv', 'coco') else 'FOLDER'}"
+        variants = f" ({', '.join(f'{name}-{one}' for one in dataset.variants)})" if dataset.variants else ""
+        print(f"{words:20}{dataset.text}{variants}")
     return 0
 
 

@@ -2,25 +2,55 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import cast
 
 from cairns.errors import CairnsError
-from cairns.sources.base import Annotations, Source, Subset
+from cairns.sources.base import Annotations, Attributes, Source, Split, Subset
 
-__all__ = ["NAMES", "Annotations", "Source", "Subset", "open_source"]
+__all__ = ["Annotations", "Attributes", "DATASETS", "Dataset", "Source", "Split", "Subset", "open_source"]
 
-NAMES = {
-    "FOLDER or FILE...": "your own images: any common format, size and aspect; folders may be nested",
-    "digits": "5,000 embedded MNIST digits; digits:3 for one class",
-    "mtfl:FOLDER": "MTFL faces, five annotated landmarks",
+
+@dataclass(frozen=True)
+class Dataset:
+    """One named source: `name:PATH`, or `name-variant:PATH`. Its class takes (path, split, variant)."""
+
+    kind: str  # module:class below cairns.sources
+    text: str
+    variants: tuple[str, ...] = ()
+    embedded: bool = False  # needs no path; what follows the colon is a choice of its own
+
+
+ACTIONS = ("directions", "discussion", "greeting", "posing", "waiting", "walking")
+DATASETS = {
+    "digits": Dataset("digits:Digits", "5,000 embedded MNIST digits; digits:3 for one class", embedded=True),
+    "figures": Dataset(
+        "figures:Figures",
+        "embedded drawings of a clothed, moving figure with exact joints, to test experiments on",
+        ("front", "back"),
+        embedded=True,
+    ),
+    "celeba": Dataset("celeba:CelebA", "CelebA faces, aligned or not, with MAFL's splits", ("unaligned",)),
+    "aflw": Dataset("aflw:AFLW", "AFLW faces by their annotated boxes"),
+    "mtfl": Dataset("mtfl:MTFL", "MTFL faces with five landmarks and four attributes"),
+    "cats": Dataset("cats:Cats", "cat heads (CAT), seven of nine landmarks"),
+    "cars": Dataset("cars:Cars", "profile cars of PASCAL3D+, six landmarks"),
+    "shoes": Dataset("shoes:Shoes", "shoes on white: UT Zappos50k, or any folder of product photos"),
+    "human36m": Dataset("human36m:Human36M", "Human3.6M, six actions or one, 32 joints", ACTIONS),
+    "mnist": Dataset("mnist:MNIST", "MNIST's own idx files; mnist-3 for one class", tuple("0123456789")),
+    "animals": Dataset(
+        "animals:Animals", "Animals with Attributes: five species in profile, all facing left"
+    ),
+    "horses": Dataset("horses:Horses", "Weizmann horses cut out by their masks"),
+    "csv": Dataset("annotated:LandmarkTable", "your images with landmarks in a CSV file"),
+    "coco": Dataset("annotated:CocoKeypoints", "your images with landmarks in a COCO keypoints file"),
 }
 
 
-def open_source(
-    words: str | Path | Sequence[str | Path], split: Literal["train", "test"] = "train"
-) -> Source:
+def open_source(words: str | Path | Sequence[str | Path], split: Split = "train") -> Source:
     """A folder, a list of image files, or `name:path`. `split` matters where the dataset has splits."""
     if isinstance(words, str | Path):
         words = [words]
@@ -29,14 +59,15 @@ def open_source(
     first = str(words[0])
     name, colon, rest = first.partition(":")
     if len(words) == 1 and not Path(first).exists():
-        if name == "digits":
-            from cairns.sources.digits import Digits
-
-            return Digits(rest)
-        if name == "mtfl":
-            from cairns.sources.mtfl import MTFL
-
-            return MTFL(Path(rest), split)
+        base, _, variant = name.partition("-")
+        dataset = DATASETS.get(base)
+        if dataset is not None and (colon or dataset.embedded):
+            if variant and variant not in dataset.variants:
+                known = ", ".join(f"{base}-{one}" for one in dataset.variants) or "none"
+                raise CairnsError(f"There is no source named {name!r}; variants of {base}: {known}.")
+            module, _, kind = dataset.kind.partition(":")
+            opener = getattr(importlib.import_module(f"cairns.sources.{module}"), kind)
+            return cast(Source, opener(rest if dataset.embedded else Path(rest), split, variant))
         if colon and len(name) > 1:  # one letter before a colon is a drive, not a dataset
             raise CairnsError(f"There is no source named {name!r}; `cairns data list` shows them all.")
     from cairns.sources.folder import Folder

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cairns.errors import CairnsError
 from cairns.geometry import Placement
+
+# What landmarks are discovered on, what regressors and classifiers are fitted on, what is measured on.
+# The middle one differs from the first where a dataset says so (MAFL within CelebA).
+Split = Literal["train", "labels", "test"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +24,17 @@ class Annotations:
 
     names: tuple[str, ...]
     points: NDArray[np.float64]  # (n, L, 2) pixels of the original images; NaN where missing
-    reference: tuple[int, int]  # the two landmarks whose distance normalises errors
+    reference: tuple[int, int] | None  # the two landmarks whose distance is 1; None: the edge of the crop
+    unit: str = "inter-ocular distance"  # that distance in words
+    swaps: tuple[tuple[int, int], ...] = ()  # left and right counterparts, where they look alike
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """What else the owners annotated: a class per image and attribute."""
+
+    names: tuple[str, ...]
+    values: NDArray[np.int64]  # (n, A) class numbers; -1 where unknown
 
 
 class Source(Protocol):
@@ -43,6 +59,9 @@ class Source(Protocol):
 
     @property
     def annotations(self) -> Annotations | None: ...
+
+    @property
+    def attributes(self) -> Attributes | None: ...
 
 
 class Subset:
@@ -69,6 +88,17 @@ class Subset:
     @property
     def annotations(self) -> Annotations | None:
         whole = self.source.annotations
-        if whole is None:
-            return None
-        return Annotations(whole.names, whole.points[self.indices], whole.reference)
+        return None if whole is None else replace(whole, points=whole.points[self.indices])
+
+    @property
+    def attributes(self) -> Attributes | None:
+        whole = self.source.attributes
+        return None if whole is None else replace(whole, values=whole.values[self.indices])
+
+
+def require(path: Path, dataset: str) -> Path:
+    """The path, if it exists; else the sentence that says what is missing and where to read about it."""
+    if not path.exists():
+        kind = "file" if path.suffix else "folder"
+        raise CairnsError(f"{dataset} needs the {kind} {path}; see docs/sources.md for the layout.")
+    return path

@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
 from cairns.geometry import Placement
-from cairns.sources.base import Annotations
+from cairns.sources.base import Annotations, Attributes, Split
 
 
 class Digits:
     """All ten classes, or one alone (`digits:3`). White on black, shuffled once and for all."""
 
     annotations: Annotations | None = None
+    attributes: Attributes | None = None
 
-    def __init__(self, digit: str = "") -> None:
+    def __init__(self, digit: str = "", split: Split = "train", variant: str = "") -> None:
         if digit and digit not in tuple("0123456789"):
             raise CairnsError(f"digits takes one digit, such as digits:3; got {digit!r}.")
         self.description = f"digits:{digit}" if digit else "digits"

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
 from cairns.geometry import Placement
-from cairns.sources.base import Annotations
+from cairns.sources.base import Annotations, Attributes
 from cairns.sources.images import EXTENSIONS, read_image
 
 
 class Folder:
     annotations: Annotations | None = None
+    attributes: Attributes | None = None
 
     def __init__(self, paths: Sequence[Path]) -> None:
         """Folders and files; a folder stands for all image files below it, in alphabetical order."""

@@ -10,30 +10,28 @@ landmark, brings them to one framing: eyes about 0.29 of the crop apart, the fac
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
 from cairns.geometry import Placement
-from cairns.sources.base import Annotations
+from cairns.sources.base import Annotations, Attributes, Split, require
 from cairns.sources.images import read_image
 
 LANDMARKS = ("left eye", "right eye", "nose", "left mouth corner", "right mouth corner")
-LISTS = {"train": "training.txt", "test": "testing.txt"}
+ATTRIBUTES = ("gender", "smile", "glasses", "pose")  # classes 1 and 2; 1 to 5 of the pose, left to right
+LISTS = {"train": "training.txt", "labels": "training.txt", "test": "testing.txt"}
 
 
 class MTFL:
-    def __init__(self, folder: Path, split: Literal["train", "test"] = "train") -> None:
+    def __init__(self, folder: Path, split: Split = "train", variant: str = "") -> None:
         self.folder = folder
         self.description = f"mtfl:{folder}"
         self.words: tuple[str, ...] = (self.description,)
-        listing = folder / LISTS[split]
-        if not listing.is_file():
-            raise CairnsError(f"MTFL needs the file {listing}; see docs/sources.md for the folder's layout.")
+        listing = require(folder / LISTS[split], "MTFL")
         self.paths: list[str] = []
-        points = []
+        points, classes = [], []
         for number, line in enumerate(listing.read_text(errors="replace").splitlines(), 1):
             fields = line.split()
             if not fields:
@@ -48,9 +46,11 @@ class MTFL:
                 )
             self.paths.append(fields[0].replace("\\", "/"))
             points.append(values[:10].reshape(2, 5).T)
+            classes.append(values[10:])
         if not points:
             raise CairnsError(f"{listing} lists no image.")
         self.annotations: Annotations | None = Annotations(LANDMARKS, np.array(points), (0, 1))
+        self.attributes: Attributes | None = Attributes(ATTRIBUTES, np.array(classes, np.int64))
 
     def __len__(self) -> int:
         return len(self.paths)
