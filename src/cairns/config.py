@@ -38,6 +38,7 @@ class ModelConfig:
     decoder_sigma: float = 0.0625  # smallest bandwidth of the decoder's heat maps
     decoder_levels: int = 5  # M; each bandwidth is sqrt(2) times the one before
     pooling: Literal["gaussian", "map"] = "gaussian"  # soft mask of a descriptor: paper, release
+    colour_margin: float = 0.0  # of the sigmoid's range beyond black and white; the paper's shoes: 0.1
     conv_bias: bool = False  # the release has one before each batch norm, where it has no effect
 
 
@@ -165,6 +166,7 @@ LEAST: dict[str, float] = {
     "model.descriptor_size": 0,
     "model.feature_channels": 1,
     "model.decoder_levels": 1,
+    "model.colour_margin": 0,
     "warp.grid": 2,
     "warp.landmark_share": 0,
     "train.steps": 1,
@@ -175,7 +177,7 @@ LEAST: dict[str, float] = {
     "train.recalibration_images": 2,
     "train.seed": 0,
 }
-MOST = {"train.ema": 0.999999, "train.seed": 2**31 - 1, "warp.landmark_share": 1}
+MOST = {"model.colour_margin": 0.4, "train.ema": 0.999999, "train.seed": 2**31 - 1, "warp.landmark_share": 1}
 ABOVE_ZERO = (
     "model.decoder_sigma",
     "model.detector_gain",

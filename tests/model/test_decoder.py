@@ -156,3 +156,13 @@ def test_each_landmark_has_its_own_operator() -> None:
     with torch.no_grad():
         change = decoder(points, descriptors) - decoder(points, descriptors[:, [1, 0, 2, 3, 4]])
     assert change.abs().max() > 1e-3
+
+
+def test_a_colour_margin_is_the_paper_s_scaling_of_colours() -> None:
+    """The sigmoid gives colours in [0.1, 0.9]; scaled back, 0.1 is black and 0.9 white."""
+    config = preset("tiny-3").model
+    plain, margined = (Autoencoder(replace(config, colour_margin=m)).eval() for m in (0.0, 0.1))
+    points = landmarks().float()
+    with torch.no_grad():
+        inner, image = plain.decode(points, None), margined.decode(points, None)
+    torch.testing.assert_close(image * 0.8 + 0.1, inner)

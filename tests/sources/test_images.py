@@ -271,3 +271,13 @@ def test_has_colour() -> None:
     coloured = grey.copy()
     coloured[0, 0] = (0, 255, 3)  # bytes must not wrap around in the difference
     assert has_colour(coloured)
+
+
+def test_a_dataset_may_want_the_pixels_as_they_are_stored(tmp_path: Path) -> None:
+    """Its annotations count them so, whatever the orientation tag says."""
+    stored = Image.new("RGB", (20, 10))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by a quarter
+    stored.save(tmp_path / "turned.jpg", exif=exif)
+    assert read_image(tmp_path / "turned.jpg").shape == (20, 10, 3)
+    assert read_image(tmp_path / "turned.jpg", upright=False).shape == (10, 20, 3)

@@ -63,7 +63,7 @@ def table_of(
         mean_errors[:, k] = error
     monkeypatch.setattr(health, "warp_errors", lambda *_: mean_errors)
     model = FakeModel(config, torch.stack(tracks, 1), set(faint))
-    return examine(model, torch.zeros(IMAGES, 1, 28, 28), config)  # type: ignore[arg-type]
+    return examine(model, torch.zeros(IMAGES, 1, 28, 28))  # type: ignore[arg-type]
 
 
 def test_every_verdict(monkeypatch: pytest.MonkeyPatch, config: Config) -> None:

@@ -22,7 +22,7 @@ from torch import Tensor
 from cairns import api
 from cairns.config import Config, to_dict, with_steps
 from cairns.errors import CairnsError
-from cairns.evaluation.consistency import warp_errors
+from cairns.evaluation.consistency import MEASURE, warp_errors
 from cairns.model.autoencoder import Autoencoder
 from cairns.predictor import Predictor
 from cairns.sources.digits import Digits
@@ -402,10 +402,10 @@ def test_training_learns_to_follow_warps(tmp_path: Path) -> None:
     digits = Digits()
     fresh = Autoencoder(config.model, seed=0)
     recalibrate(fresh, to_tensor(np.stack([digits.image(i) for i in range(256)])).split(64))
-    before = warp_errors(fresh, held_out, config.warp).mean()
-    after = warp_errors(Predictor.load(run.folder).model, held_out, config.warp).mean()
+    before = warp_errors(fresh, held_out).mean()
+    after = warp_errors(Predictor.load(run.folder).model, held_out).mean()
 
-    tps, generator = RandomTPS(config.warp, config.model), torch.Generator().manual_seed(0)
+    tps, generator = RandomTPS(MEASURE, config.model), torch.Generator().manual_seed(0)
     centre = torch.full((64, 7, 2), 0.5)
     warps = [tps.draw(centre, generator, landmark_share=0.0) for _ in range(2)]  # those of `warp_errors`
     trivial = torch.cat([(warp.map(centre) - centre).norm(dim=-1) for warp in warps]).mean().item()

@@ -16,7 +16,11 @@ from cairns.nets.spec import parse
 
 
 class Decoder(nn.Module):
-    """Landmarks (B, K, 2) and descriptors (B, K+1, C), or None where C = 0 -> image in (0, 1)."""
+    """Landmarks (B, K, 2) and descriptors (B, K+1, C), or None where C = 0 -> image in [0, 1].
+
+    With a colour margin m the sigmoid's range [m, 1 - m] is the image's [0, 1], so that pure white needs no
+    saturated response; the image may then leave [0, 1] a little.
+    """
 
     cells: Tensor  # (h*w, 2)
     variances: Tensor  # (M,)
@@ -24,6 +28,7 @@ class Decoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         spec = parse(config.decoder)
+        self.margin = config.colour_margin
         self.map_size = config.image_size // spec.enlargement
         channels = config.landmarks + 1
         if config.descriptor_size:
@@ -45,7 +50,8 @@ class Decoder(nn.Module):
             maps = torch.cat((maps, features), dim=2)
         size = self.map_size
         inputs = maps.reshape(len(maps), -1, size, size)  # (B, M * (K+1+S), h, w)
-        return torch.sigmoid(self.net(inputs.contiguous(memory_format=torch.channels_last)))
+        image = torch.sigmoid(self.net(inputs.contiguous(memory_format=torch.channels_last)))
+        return (image - self.margin) / (1 - 2 * self.margin) if self.margin else image
 
 
 def score_maps(landmarks: Tensor, cells: Tensor, variances: Tensor) -> Tensor:

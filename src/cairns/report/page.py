@@ -73,8 +73,8 @@ def write_report(run: Run) -> Path:
 
 
 def to_bytes(images: Tensor) -> NDArray[np.uint8]:
-    """(B, C, n, n) in [0, 1] -> (B, n, n, C) bytes."""
-    return images.permute(0, 2, 3, 1).mul(255).round().byte().contiguous().numpy()
+    """(B, C, n, n) -> (B, n, n, C) bytes; 0 is black, 1 white, and beyond them is as they."""
+    return images.permute(0, 2, 3, 1).mul(255).round().clamp(0, 255).byte().contiguous().numpy()
 
 
 def legend(count: int) -> str:

@@ -16,10 +16,11 @@ MAX_PIXELS = 128_000_000  # a decoded image of this size takes 384 MB; larger on
 MIN_EDGE = 8
 
 
-def read_image(path: Path | BinaryIO) -> NDArray[np.uint8]:
+def read_image(path: Path | BinaryIO, upright: bool = True) -> NDArray[np.uint8]:
     """The image as it is meant to be seen: (H, W, 3), or (H, W, 1) if it is grey.
 
-    EXIF rotation is applied, 16 bits become 8, CMYK becomes RGB, transparency becomes white.
+    EXIF rotation is applied, 16 bits become 8, CMYK becomes RGB, transparency becomes white. Datasets whose
+    annotations count pixels as they are stored leave the rotation out (`upright=False`).
     Raises UnreadableImage with the reason; the size is checked before anything is decoded.
     """
     from PIL import Image, ImageOps
@@ -35,7 +36,7 @@ def read_image(path: Path | BinaryIO) -> NDArray[np.uint8]:
                     )
                 if min(width, height) < MIN_EDGE:
                     raise UnreadableImage(f"{width}x{height} pixels, smaller than {MIN_EDGE}x{MIN_EDGE}")
-                image: Image.Image = ImageOps.exif_transpose(opened)
+                image: Image.Image = ImageOps.exif_transpose(opened) if upright else opened
                 if image.mode.startswith("I") or image.mode == "F":
                     return _from_deep(np.asarray(image), sixteen=image.mode.startswith("I;16"))
                 if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cairns.config import Config
 from cairns.evaluation.consistency import warp_errors
 from cairns.model.autoencoder import Autoencoder
 from cairns.model.detector import confidence
@@ -21,12 +20,12 @@ JITTERY = 0.05  # mean error under warps above this
 
 
 @torch.no_grad()
-def examine(model: Autoencoder, images: Tensor, config: Config) -> list[dict[str, Any]]:
+def examine(model: Autoencoder, images: Tensor) -> list[dict[str, Any]]:
     """One dict per landmark: confidence, spread, warp_error, nearest, verdict, and why in words."""
     parts = [model.detect(batch) for batch in images.split(64)]
     trust = torch.cat([confidence(part, model.detector.cells) for part in parts]).mean(0).numpy()
     points = torch.cat([part.landmarks for part in parts]).double().numpy()  # (n, K, 2)
-    errors = warp_errors(model, images, config.warp).mean(0)
+    errors = warp_errors(model, images).mean(0)
     gaps = np.linalg.norm(points[:, :, None] - points[:, None], axis=-1).mean(0)
     np.fill_diagonal(gaps, np.inf)
     table = []

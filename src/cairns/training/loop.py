@@ -96,7 +96,7 @@ def train(config: Config, source: Source, out: Path, *, resume: bool = False, ov
     else:
         untrained = copy.deepcopy(model)
         recalibrate(untrained, batches(images, rows, min(256, len(rows)), settings.seed))
-        before = float(warp_errors(untrained, checks, config.warp).mean())
+        before = float(warp_errors(untrained, checks).mean())
         write_atomically(run.log_file, (json.dumps({"step": 0, "warp_error": before}) + "\n").encode())
     if settings.ema and not average:
         average = {name: value.detach().clone() for name, value in model.named_parameters()}
@@ -218,8 +218,8 @@ def finish(
         "matrix_product_gflops": round(matrix_product_gflops(), 1),
         "peak_memory_mb": memory_mb(),
         "warp_error_before": run.log()[0].get("warp_error"),
-        "warp_error": round(float(warp_errors(model, checks, config.warp).mean()), 5),
-        "health": examine(model, checks, config),
+        "warp_error": round(float(warp_errors(model, checks).mean()), 5),
+        "health": examine(model, checks),
     }
     write_atomically(run.summary_file, json.dumps(summary, indent=2).encode())
 

@@ -1,0 +1,240 @@
+"""Human3.6M: videos of six upright actions, cut out by their masks, in the layout its owners distribute.
+
+    FOLDER/S1/Videos/Directions 1.54138969.mp4
+    FOLDER/S1/MyPoseFeatures/D2_Positions/Directions 1.54138969.cdf            32 joints in pixels
+    FOLDER/S1/MySegmentsMat/ground_truth_bs/Directions 1.54138969.mat or .mp4  foreground masks
+
+As in the paper, S1, S5 to S9 train and S11 tests; the background becomes grey; a square box brings bodies to
+one scale and their feet to one height. The paper does not say how: see `boxes`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cairns.errors import CairnsError, UnreadableImage
+from cairns.geometry import Placement
+from cairns.sources import ACTIONS
+from cairns.sources.base import Annotations, Attributes, Split, require
+
+SUBJECTS = {"train": ("S1", "S5", "S6", "S7", "S8", "S9"), "test": ("S11",)}
+GREY = 128
+_LEG = ("hip", "knee", "ankle", "toe base", "toe end")
+_ARM = ("collar", "shoulder", "elbow", "wrist", "thumb", "thumb end", "hand", "hand end")
+# In the order of the files. Some coincide: spine and pelvis, collars and neck, thumbs and wrists, both hands.
+JOINTS = (
+    "pelvis",
+    *(f"right {joint}" for joint in _LEG),
+    *(f"left {joint}" for joint in _LEG),
+    *("spine", "back", "neck", "head", "head top"),
+    *(f"left {joint}" for joint in _ARM),
+    *(f"right {joint}" for joint in _ARM),
+)
+SWAPS = tuple((JOINTS.index(f"left {joint}"), JOINTS.index(f"right {joint}")) for joint in _LEG + _ARM)
+# The box: the shares that leg and trunk have in the height of the dataset's skeleton, ankle to head top;
+# the edge in such heights; what is left below the lower foot, in edges.
+LEG_SHARE, TRUNK_SHARE, EDGE, BELOW = 0.55, 0.45, 1.4, 0.05
+NEAR = 48  # frames it is quicker to decode than to jump over
+
+Masks = Callable[[int], NDArray[np.bool_]]
+
+
+class Human36M:
+    def __init__(self, folder: Path, split: Split = "train", variant: str = "") -> None:
+        self.description = f"human36m-{variant}:{folder}" if variant else f"human36m:{folder}"
+        self.words: tuple[str, ...] = (self.description,)
+        subjects = SUBJECTS["test" if split == "test" else "train"]
+        present = [name for name in subjects if (require(folder, "Human3.6M") / name).is_dir()]
+        if not present:
+            require(folder / subjects[0], "Human3.6M")
+        self.videos = [
+            video
+            for name in present
+            for video in sorted(require(folder / name / "Videos", "Human3.6M").glob("*.mp4"))
+            if _action(video) in ((variant,) if variant else ACTIONS)
+        ]
+        if not self.videos:
+            raise CairnsError(
+                f"{folder} has no video of {variant or 'the six actions'} by {', '.join(present)}."
+            )
+        self.masks = [_mask_file(video) for video in self.videos]
+        poses = [_read_poses(video) for video in self.videos]
+        self.starts = np.cumsum([0, *(len(pose) for pose in poses)])
+        points = np.concatenate(poses)
+        actions = np.repeat([ACTIONS.index(_action(video)) for video in self.videos], np.diff(self.starts))
+        self.boxes = boxes(points)
+        self.annotations: Annotations | None = Annotations(JOINTS, points, None, "image edge", SWAPS)
+        self.attributes: Attributes | None = Attributes(("action",), actions.astype(np.int64)[:, None])
+        self._opened: tuple[int, Video, Masks] | None = None  # one video at a time: reading in order is quick
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def name(self, index: int) -> str:
+        number, frame = self._where(index)
+        video = self.videos[number]
+        return f"{video.parent.parent.name}/{video.stem}/{frame:06d}"
+
+    def image(self, index: int) -> NDArray[np.uint8]:
+        number, frame = self._where(index)
+        if self._opened is None or self._opened[0] != number:
+            self._opened = None
+            self._opened = number, Video(self.videos[number]), open_masks(self.masks[number])
+        _, video, masks = self._opened
+        image, mask = video.read(frame, "rgb24"), masks(frame)
+        if mask.shape != image.shape[:2]:
+            raise UnreadableImage(f"the mask has {mask.shape} pixels, the frame {image.shape[:2]}")
+        return np.where(mask[:, :, None], image, np.uint8(GREY))
+
+    def box(self, index: int) -> Placement | None:
+        x, y, edge = self.boxes[index].tolist()
+        return Placement(x, y, edge, edge, fill=GREY)
+
+    def _where(self, index: int) -> tuple[int, int]:
+        """The video, and the frame in it."""
+        number = int(np.searchsorted(self.starts, index, "right")) - 1
+        return number, index - int(self.starts[number])
+
+
+def boxes(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Left, top and edge (n, 3) of the squares that bodies (n, 32, 2) are cut out with.
+
+    Seen from any side a limb only ever gets shorter, so the height is what the longer leg, or what the trunk
+    from pelvis to head top, whichever says more, would have in a body that stands straight: crouching and
+    bowing hardly change it. The pelvis lies in the middle, the lower foot a margin above the lower edge.
+    """
+
+    def length(*joints: str) -> NDArray[np.float64]:
+        chain = points[:, [JOINTS.index(joint) for joint in joints]]
+        return np.linalg.norm(np.diff(chain, axis=1), axis=-1).sum(1)
+
+    legs = [length(*(f"{side} {joint}" for joint in _LEG[:3])) for side in ("left", "right")]
+    trunk = length("pelvis", "back", "neck", "head", "head top")
+    height = np.maximum(np.maximum(*legs) / LEG_SHARE, trunk / TRUNK_SHARE)
+    edge = np.maximum(EDGE * height, 1.0)
+    feet = [JOINTS.index(f"{side} {joint}") for side in ("left", "right") for joint in _LEG[2:]]
+    bottom = points[:, feet, 1].max(1) + BELOW * edge
+    return np.stack((points[:, 0, 0] - edge / 2, bottom - edge, edge), 1)
+
+
+def _action(video: Path) -> str:
+    """`Walking 1.54138969.mp4` is walking; `WalkDog.54138969.mp4` is none of the six."""
+    matched = re.fullmatch(r"([A-Za-z]+)( \d+)?\.\d+", video.stem)
+    name = matched[1].lower() if matched else ""
+    return name if name in ACTIONS else ""
+
+
+def _mask_file(video: Path) -> Path:
+    folder = require(video.parent.parent / "MySegmentsMat" / "ground_truth_bs", "Human3.6M")
+    path = folder / video.name
+    if not path.exists():
+        path = require(folder / f"{video.stem}.mat", "Human3.6M")
+        if _is_hdf5(path):
+            _h5py(path)  # say at once what is missing
+    return path
+
+
+def _read_poses(video: Path) -> NDArray[np.float64]:
+    """The joints (frames, 32, 2) of a video."""
+    folder = video.parent.parent / "MyPoseFeatures" / "D2_Positions"
+    path = require(folder / f"{video.stem}.cdf", "Human3.6M")
+    try:
+        import cdflib
+    except ImportError:
+        raise CairnsError("Human3.6M needs the package cdflib: pip install 'cairns[human36m]'.") from None
+    try:
+        values = np.asarray(cdflib.CDF(path).varget("Pose"), np.float64)
+    except Exception as error:  # whatever a damaged file makes the reader raise
+        raise CairnsError(f"{path}: expected a CDF file with the variable Pose ({error}).") from None
+    if values.shape[-1] != 2 * len(JOINTS) or values.size == 0:
+        raise CairnsError(f"{path}: expected poses of 64 numbers a frame; got an array of {values.shape}.")
+    return values.reshape(-1, len(JOINTS), 2)
+
+
+class Video:
+    """Any frame of a video by its number; the next ones are quick."""
+
+    def __init__(self, path: Path) -> None:
+        import av
+
+        self.path, self.error = path, av.error.FFmpegError
+        try:
+            self.container: Any = av.open(str(path))
+            self.stream: Any = self.container.streams.video[0]
+            # When frames are shown, in that order: read without decoding them.
+            self.times = sorted(
+                packet.pts for packet in self.container.demux(self.stream) if packet.pts is not None
+            )
+        except (self.error, IndexError) as error:
+            raise UnreadableImage(f"{path.name} is not a readable video ({error})") from None
+        self.stream.thread_type = "AUTO"
+        self.last: int | None = None  # the frame decoded last
+
+    def read(self, frame: int, form: str) -> NDArray[np.uint8]:
+        """One frame as `rgb24` (H, W, 3) or `gray` (H, W). Raises UnreadableImage."""
+        if frame >= len(self.times):
+            raise UnreadableImage(f"{self.path.name} ends after {len(self.times)} frames")
+        try:
+            if self.last is None or not 0 < frame - self.last <= NEAR:
+                self.container.seek(self.times[frame], stream=self.stream)  # to the key frame before it
+                self.frames = self.container.decode(self.stream)
+            found = next(
+                shown for shown in self.frames if shown.pts is not None and shown.pts >= self.times[frame]
+            )
+        except (self.error, StopIteration) as error:
+            self.last = None
+            raise UnreadableImage(f"frame {frame} of {self.path.name} cannot be decoded ({error})") from None
+        self.last = frame
+        if found.pts != self.times[frame]:
+            self.last = None
+            raise UnreadableImage(f"frame {frame} of {self.path.name} is missing")
+        return np.asarray(found.to_ndarray(format=form))
+
+
+def open_masks(path: Path) -> Masks:
+    """The foreground of each frame, of a video or of a MATLAB file."""
+    if path.suffix == ".mp4":
+        video = Video(path)
+        return lambda frame: video.read(frame, "gray") > 127
+    from scipy.io import loadmat
+
+    try:
+        if _is_hdf5(path):
+            # References to arrays, whose axes are in the opposite order.
+            opened = _h5py(path).File(path, "r")
+            cells, read = np.asarray(opened["Masks"]).ravel(), lambda cell: np.asarray(opened[cell]).T
+        else:
+            cells, read = loadmat(path, variable_names=["Masks"])["Masks"].ravel(), np.asarray
+    except CairnsError:
+        raise
+    except Exception as error:  # whatever a damaged file makes the readers raise
+        raise CairnsError(f"{path}: expected a MATLAB file with the cells Masks ({error}).") from None
+
+    def mask(frame: int) -> NDArray[np.bool_]:
+        if frame >= len(cells):
+            raise UnreadableImage(f"{path.name} ends after {len(cells)} masks")
+        plane = read(cells[frame])
+        return np.asarray((plane[:, :, 0] if plane.ndim == 3 else plane) > 0)
+
+    return mask
+
+
+def _is_hdf5(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(10) == b"MATLAB 7.3"
+
+
+def _h5py(path: Path) -> Any:
+    try:
+        return importlib.import_module("h5py")
+    except ImportError:
+        raise CairnsError(
+            f"{path} is a MATLAB 7.3 file, which needs the package h5py: pip install h5py."
+        ) from None
