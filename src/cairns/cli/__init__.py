@@ -13,6 +13,8 @@ VERBS = {
     "train": "discover landmarks on a source of images",
     "detect": "find a model's landmarks on images",
     "evaluate": "predict annotated landmarks from discovered ones",
+    "attributes": "recognise visual attributes from landmarks",
+    "reproduce": "run one of the paper's tables or figures",
     "report": "(re)write the report of a run",
     "data": "list the sources; inspect one",
     "models": "shipped models with their measured error",
@@ -34,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb. Exit code 0: done, 1: failed or interrupted, 2: bad input."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
-        print(USAGE.format(verbs="\n".join(f"  {name:10}{text}" for name, text in VERBS.items())))
+        print(USAGE.format(verbs="\n".join(f"  {name:12}{text}" for name, text in VERBS.items())))
         return 0
     if words[0] in ("-V", "--version"):
         from cairns import __version__

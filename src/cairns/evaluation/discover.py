@@ -1,0 +1,58 @@
+"""A model's landmarks on every image of a source, streamed: only a batch of images is in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cairns.errors import CairnsError, UnreadableImage
+from cairns.geometry import Placement
+from cairns.predictor import Predictor
+from cairns.sources.base import Source
+from cairns.training.prepared import square
+from cairns.training.progress import Progress
+
+BATCH = 64
+
+
+@dataclass(frozen=True)
+class Discovered:
+    """Landmarks in unit coordinates of the crops, for the readable images of a source."""
+
+    points: NDArray[np.float64]  # (n, K, 2)
+    indices: NDArray[np.int64]  # (n,) of the source
+    places: list[Placement]  # where each crop was cut from
+
+
+def discover(predictor: Predictor, source: Source, title: str) -> Discovered:
+    points: list[NDArray[np.float64]] = []
+    indices: list[int] = []
+    places: list[Placement] = []
+    squares: list[NDArray[np.uint8]] = []
+
+    def flush() -> None:
+        if squares:
+            recent = places[-len(squares) :]
+            found = predictor.detect_prepared(np.stack(squares), recent)
+            points.extend(place.to_unit(one.points) for one, place in zip(found, recent, strict=True))
+            squares.clear()
+
+    with Progress(title, len(source)) as bar:
+        for index in range(len(source)):
+            try:
+                pixels, place = square(source, index, predictor.config)
+            except UnreadableImage:
+                continue
+            squares.append(pixels)
+            places.append(place)
+            indices.append(index)
+            if len(squares) == BATCH:
+                flush()
+                bar.update(index + 1)
+        flush()
+        bar.update(len(source))
+    if not points:
+        raise CairnsError(f"None of the images of {source.description} could be read.")
+    return Discovered(np.array(points), np.array(indices, np.int64), places)
