@@ -80,7 +80,8 @@ def extract(image: NDArray[np.uint8], box: Placement, size: int) -> NDArray[np.u
     shrink_y = max(1, min(int(box.height / (ENOUGH * size)), height))
     if shrink_x * shrink_y > 1:  # large photos: most of the work by OpenCV
         small = (width // shrink_x, height // shrink_y)
-        image = cv2.resize(image, small, interpolation=cv2.INTER_AREA).reshape(small[1], small[0], channels)
+        shrunk = cv2.resize(image, small, interpolation=cv2.INTER_AREA)
+        image = np.asarray(shrunk, np.uint8).reshape(small[1], small[0], channels)
         scale_x, scale_y = small[0] / width, small[1] / height
         box = replace(
             box, x=box.x * scale_x, y=box.y * scale_y, width=box.width * scale_x, height=box.height * scale_y
@@ -116,9 +117,9 @@ def _weights(
         weights = np.maximum(0, 1 - np.abs(centres[:, None] - (pixels + 0.5)))
     inside = np.clip(np.minimum(edges[1:], count) - np.maximum(edges[:-1], 0), 0, None) / step
     held = np.clip(pixels, 0, count - 1)
-    kept = np.zeros((size, held[-1] - held[0] + 1), np.float32)
-    np.add.at(kept, (slice(None), held - held[0]), weights)
-    return kept, int(held[0]), inside.astype(np.float32)
+    kept = np.zeros((held[-1] - held[0] + 1, size), np.float32)
+    np.add.at(kept, held - held[0], weights.T)
+    return np.ascontiguousarray(kept.T), int(held[0]), inside.astype(np.float32)
 
 
 def axis(cells: int, image_size: int, covered: int) -> Tensor:

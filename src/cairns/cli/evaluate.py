@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import tyro
 from tyro.conf import Positional
@@ -16,36 +16,123 @@ from tyro.conf import Positional
 class Evaluate:
     """Predict annotated landmarks from discovered ones, and print the error with its protocol.
 
-    Example: cairns evaluate runs/faces mtfl:data/mtfl --json faces.json
+    Example: cairns evaluate runs/faces mtfl:data/mtfl --labels 10,100,all --picture faces.png
+
+    Bodies that are seen from both sides are measured against the annotation and against the same with left
+    and right swapped, and the lower error counts. docs/evaluation.md tells the protocols apart.
     """
 
     model: Positional[str]
     """A run folder, or the name of a shipped model."""
     source: Positional[str]
-    """An annotated source: fitted on its training split, measured on its test split."""
-    protocol: Literal["lmdis"] = "lmdis"
-    """lmdis: the paper's release. Linear map without bias, coordinates minus 0.5, least squares."""
+    """An annotated source: fitted on its split labels, measured on its split test."""
+    protocol: Literal["lmdis", "autolink", "imm", "imm-bias", "bkind", "saic"] = "lmdis"
+    """lmdis is the paper's release, the others later projects'. Compare numbers of one protocol only."""
+    labels: str = ""
+    """Also the error with so many labels, such as 1,5,10,50,100,200,500,all."""
+    draws: int = 10
+    """How often that many labels are drawn at random."""
+    seed: int = 0
+    """Of the random draws."""
+    untrained: bool = True
+    """Also measure the same network with random weights (looks at all images once more)."""
+    picture: Path | None = None
+    """Draw discovered, annotated and predicted landmarks on test images into this PNG."""
+    plot: Path | None = None
+    """Draw the error against the number of labels (--labels) into this PNG."""
     json: Path | None = None
     """Also write the result to this file."""
 
 
 def main(argv: Sequence[str]) -> int:
     args = tyro.cli(Evaluate, prog="cairns evaluate", args=argv)
-    from cairns.evaluation.evaluate import evaluate
+    from cairns.errors import CairnsError
+
+    labels = parse_labels(args.labels)
+    if args.plot is not None and not labels:
+        raise CairnsError("--plot needs --labels, such as --labels 1,5,10,50,100,200,500,all.")
+    for file in (args.picture, args.plot):
+        if file is not None and file.suffix.lower() != ".png":
+            raise CairnsError(f"Cannot write {file}: its name must end in .png.")
+    for file in (args.picture, args.plot, args.json):
+        if file is not None and not file.parent.is_dir():
+            raise CairnsError(f"There is no folder {file.parent} to write {file.name} into.")
+    from cairns.evaluation.evaluate import annotated, measure
     from cairns.predictor import Predictor
     from cairns.sources import open_source
 
     predictor = Predictor.load(args.model)
-    train, test = open_source(args.source, "train"), open_source(args.source, "test")
-    result = evaluate(predictor, train, test, args.model)
+    train, test = open_source(args.source, "labels"), open_source(args.source, "test")
+    annotated(test)  # the sentence comes before any image is read
+    result, regressor = measure(
+        predictor, train, test, args.model, args.protocol, labels, args.draws, args.seed, args.untrained
+    )
     if args.json is not None:
         args.json.write_text(json.dumps(result, indent=2) + "\n")
-    print(
-        f"error {result['error_percent']:.2f} % of the reference distance (mean shape: "
-        f"{result['baseline_mean_shape_percent']:.2f} %)\n"
-        f"protocol {result['protocol']}, K = {result['landmarks']}, fitted on {result['labels']:,} annotated "
-        f"images, measured on {result['test_images']:,} of {result['source']}"
-    )
-    for name, error in result["per_landmark"].items():
-        print(f"  {name:20} {error:6.2f} %")
+    print(describe(result))
+    missing = [number for number in labels if number != "all" and number > result["labels"]]
+    if missing:
+        print(
+            f"left out: {', '.join(map(str, missing))} labels, more than the {result['labels']:,} there are"
+        )
+    if args.picture is not None:
+        from cairns.evaluation.picture import prediction_picture
+
+        prediction_picture(predictor, train, test, args.picture, regressor)
+        print(f"picture: {args.picture}")
+    if args.plot is not None:
+        from cairns.evaluation.picture import few_labels_plot
+
+        title = f"{test.description}, {args.protocol}, K = {predictor.landmarks}"
+        errors = result["error_percent"], result["baseline_mean_shape_percent"]
+        few_labels_plot(result["by_labels"], *errors, args.plot, result["unit"], title)
+        print(f"plot: {args.plot}")
     return 0
+
+
+def parse_labels(text: str) -> list[int | Literal["all"]]:
+    """`1,5,all` as numbers in order, each once, and "all"."""
+    from cairns.errors import CairnsError
+
+    numbers: set[int] = set()
+    words = [word.strip() for word in text.split(",")] if text.strip() else []
+    for word in words:
+        if word == "all":
+            continue
+        if not (word.isascii() and word.isdecimal() and int(word) > 0):
+            raise CairnsError(
+                f"--labels takes whole numbers from 1 and `all`, such as 1,10,100,all; got {text!r}."
+            )
+        numbers.add(int(word))
+    return [*sorted(numbers), "all"] if "all" in words else [*sorted(numbers)]
+
+
+def describe(result: dict[str, Any]) -> str:
+    """The result in words: no number without its protocol, K, labels and split."""
+    unit = result["unit"]
+    lines = [f"error {result['error_percent']:.2f} % of the {unit}"]
+    if "backward_error_percent" in result:
+        lines[0] += f" forward, {result['backward_error_percent']:.2f} % backward"
+    baselines = f"mean shape {result['baseline_mean_shape_percent']:.2f} %"
+    if "baseline_untrained_percent" in result:
+        baselines += f", untrained network {result['baseline_untrained_percent']:.2f} %"
+    lines += [
+        f"for comparison: {baselines}",
+        f"protocol {result['protocol']}: {result['protocol_text']}",
+        f"K = {result['landmarks']}, {result['split']} of {result['source']}: {result['labels']:,} labels, "
+        f"{result['test_images']:,} test images; regressor: {result['regressor']}",
+    ]
+    if result["flip_aware"]:
+        lines.append("flip-aware: against the annotation or its left-right swap, whichever is closer")
+    for name, error in result["per_landmark"].items():
+        lines.append(f"  {name:20} " + ("never annotated" if error is None else f"{error:6.2f} %"))
+    if result["by_labels"]:
+        lines.append(
+            f"by number of labels (protocol {result['protocol']}, K = {result['landmarks']}, split test):"
+        )
+    for row in result["by_labels"]:
+        line = f"  {row['labels']:>7,} labels  {row['error_percent']:6.2f} % +- {row['std']:.2f}"
+        if "backward_error_percent" in row:
+            line += f"  backward {row['backward_error_percent']:6.2f} % +- {row['backward_std']:.2f}"
+        lines.append(f"{line}  over {row['draws']} draw{'s' * (row['draws'] > 1)}, {row['regressor']}")
+    return "\n".join(lines)

@@ -1,28 +1,130 @@
-"""From a model and an annotated source to the error of predicting its annotations (section 4.2)."""
+"""From a model and an annotated source to the error of predicting its annotations (section 4.2).
+
+The discovered landmarks are collected once, a batch of images in memory at a time; every number after
+that (few labels, mean shape) is computed from them.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from cairns.errors import CairnsError, UnreadableImage
-from cairns.evaluation.protocols import LinearMap, normalised_errors
-from cairns.geometry import Placement
+from cairns.evaluation.discover import discover
+from cairns.evaluation.protocols import PROTOCOLS, LinearMap, mean_error
+from cairns.evaluation.task import Labels, Task, mean_shape, percent, with_labels
+from cairns.model.autoencoder import Autoencoder
 from cairns.predictor import Predictor
 from cairns.sources.base import Annotations, Source
-from cairns.training.prepared import square
-from cairns.training.progress import Progress
+from cairns.training.prepared import square, to_tensor
+from cairns.training.recalibrate import recalibrate
 
 BATCH = 64
+UNTRAINED_IMAGES = 256  # what the batch-norm statistics of the untrained model are taken from
+
+
+def evaluate(
+    predictor: Predictor,
+    train: Source,
+    test: Source,
+    model_name: str,
+    protocol: str = "lmdis",
+    labels: Sequence[Labels] = (),
+    draws: int = 10,
+    seed: int = 0,
+    with_untrained: bool = True,
+) -> dict[str, Any]:
+    """The error of a protocol: fitted on the annotations of `train` (split labels), measured on `test`.
+
+    `labels`: also the error with so many labels, drawn at random `draws` times; numbers above those that
+    there are get no row. `with_untrained`: also the error of the same architecture with random weights,
+    which looks at all images once more.
+    """
+    return measure(predictor, train, test, model_name, protocol, labels, draws, seed, with_untrained)[0]
+
+
+def measure(
+    predictor: Predictor,
+    train: Source,
+    test: Source,
+    model_name: str,
+    protocol: str = "lmdis",
+    labels: Sequence[Labels] = (),
+    draws: int = 10,
+    seed: int = 0,
+    with_untrained: bool = True,
+) -> tuple[dict[str, Any], LinearMap]:
+    """As `evaluate`, and the regressor itself."""
+    started = time.monotonic()
+    task = task_of(test, protocol)
+    if seed < 0:
+        raise CairnsError(f"The seed must be 0 or more; got {seed}.")
+    _check_labels(labels, draws, int(np.isfinite(annotated(train).points).all((1, 2)).sum()), train)
+    fit = collect(predictor, train, "fitting on")
+    measured = collect(predictor, test, "testing on")
+    complete = np.isfinite(fit[1]).all((1, 2))
+    labelled = int(complete.sum())
+    _check_labels(labels, draws, labelled, train)  # again: some images may not have been readable
+    if not len(task.errors(measured[1], measured[1])):
+        raise CairnsError(f"{test.description} has no annotated image to measure on.")
+    regressor, fitted = task.fit(fit)
+    errors = task.errors(regressor.predict(measured[0]), measured[1])
+    result: dict[str, Any] = {
+        "protocol": protocol,
+        "protocol_text": task.protocol.text,
+        "regressor": regressor.kind,
+        "source": test.description,
+        "split": "fitted on labels, measured on test",
+        "model": model_name,
+        "landmarks": predictor.landmarks,
+        "labels": labelled,
+        "train_images": len(fit[0]),
+        "test_images": len(errors),
+        "unit": unit_of(annotated(test)),
+        "flip_aware": bool(task.swaps),
+        "error_percent": percent(mean_error(errors)),
+    }
+    if task.protocol.backward:
+        result["backward_error_percent"] = percent(task.backward_error(fitted, measured))
+    result["per_landmark"] = {
+        name: percent(float(np.nanmean(column))) if np.isfinite(column).any() else None
+        for name, column in zip(annotated(test).names, errors.T, strict=True)
+    }
+    result["baseline_mean_shape_percent"] = percent(task.error(task.fit(fit, mean_shape)[0], measured))
+    if with_untrained:
+        random = untrained(predictor, train)
+        first, _ = task.fit(collect(random, train, "untrained, fitting on"))
+        error = task.error(first, collect(random, test, "untrained, testing on"))
+        result["baseline_untrained_percent"] = percent(error)
+    known = (fit[0][complete], fit[1][complete])
+    result["by_labels"] = [
+        with_labels(task, number, draws, seed, known, measured)
+        for number in labels
+        if number == "all" or number <= labelled
+    ]
+    result["seconds"] = round(time.monotonic() - started, 1)
+    return result, regressor
+
+
+def task_of(test: Source, protocol: str) -> Task:
+    if protocol not in PROTOCOLS:
+        raise CairnsError(f"There is no protocol {protocol!r}; the protocols are {', '.join(PROTOCOLS)}.")
+    return Task(PROTOCOLS[protocol], annotated(test).reference, annotated(test).swaps)
 
 
 def annotated(source: Source) -> Annotations:
     if source.annotations is None:
         raise CairnsError(f"{source.description} has no annotated landmarks to evaluate against.")
     return source.annotations
+
+
+def unit_of(annotations: Annotations) -> str:
+    return "edge of the crop" if annotations.reference is None else annotations.unit
 
 
 def collect(
@@ -33,52 +135,39 @@ def collect(
     Only a batch of images is in memory; unreadable images are left out of both.
     """
     annotations = annotated(source)
-    discovered, targets = [], []
-    with Progress(title, len(source)) as bar:
-        for start in range(0, len(source), BATCH):
-            squares: list[NDArray[np.uint8]] = []
-            places: list[Placement] = []
-            for index in range(start, min(start + BATCH, len(source))):
+    found = discover(predictor, source, title)
+    pairs = zip(found.indices, found.places, strict=True)
+    return found.points, np.array([place.to_unit(annotations.points[index]) for index, place in pairs])
+
+
+def untrained(predictor: Predictor, source: Source) -> Predictor:
+    """The same architecture before its first step (seed 0), with batch-norm statistics of `source`.
+
+    A trained model has statistics of its training images too: the two differ in their weights alone.
+    """
+
+    def batches() -> Iterator[Tensor]:
+        chosen = np.linspace(0, len(source) - 1, min(UNTRAINED_IMAGES, len(source))).astype(int)
+        for start in range(0, len(chosen), BATCH):
+            squares = []
+            for index in chosen[start : start + BATCH]:
                 try:
-                    pixels, place = square(source, index, predictor.config)
+                    squares.append(square(source, int(index), predictor.config)[0])
                 except UnreadableImage:
                     continue
-                squares.append(pixels)
-                places.append(place)
-                targets.append(place.to_unit(annotations.points[index]))
             if squares:
-                found = predictor.detect_prepared(np.stack(squares), places)
-                discovered += [place.to_unit(one.points) for one, place in zip(found, places, strict=True)]
-            bar.update(min(start + BATCH, len(source)))
-    if not discovered:
-        raise CairnsError(f"None of the images of {source.description} could be read.")
-    return np.array(discovered), np.array(targets)
+                yield to_tensor(np.stack(squares))
+
+    model = Autoencoder(predictor.config.model, seed=0)
+    recalibrate(model, batches())
+    return Predictor(model, predictor.config)
 
 
-def evaluate(predictor: Predictor, train: Source, test: Source, model_name: str) -> dict[str, Any]:
-    """The error of the `lmdis` protocol: fitted on all annotations of `train`, measured on `test`."""
-    started = time.monotonic()
-    fit_x, fit_y = collect(predictor, train, "fitting on")
-    test_x, test_y = collect(predictor, test, "testing on")
-    labels = int(np.isfinite(fit_y).all((1, 2)).sum())
-    names, reference = annotated(test).names, annotated(test).reference
-    errors = normalised_errors(LinearMap.fit(fit_x, fit_y).predict(test_x), test_y, reference)
-    if not labels or not len(errors):
-        raise CairnsError(f"{test.description} has no completely annotated image to fit or measure on.")
-    mean_shape = np.broadcast_to(np.nanmean(fit_y, axis=0), test_y.shape)
-    baseline = normalised_errors(mean_shape, test_y, reference)
-    return {
-        "protocol": "lmdis",
-        "source": test.description,
-        "model": model_name,
-        "landmarks": predictor.landmarks,
-        "labels": labels,
-        "train_images": len(fit_x),
-        "test_images": len(errors),
-        "error_percent": round(100 * float(errors.mean()), 3),
-        "per_landmark": {
-            name: round(100 * float(error), 3) for name, error in zip(names, errors.mean(0), strict=True)
-        },
-        "baseline_mean_shape_percent": round(100 * float(baseline.mean()), 3),
-        "seconds": round(time.monotonic() - started, 1),
-    }
+def _check_labels(labels: Sequence[Labels], draws: int, available: int, source: Source) -> None:
+    if draws < 1:
+        raise CairnsError(f"The number of draws must be at least 1; got {draws}.")
+    if not available:
+        raise CairnsError(f"{source.description} has no completely annotated image to fit on.")
+    for number in labels:
+        if number != "all" and number < 1:
+            raise CairnsError(f"A number of labels must be at least 1; got {number}.")

@@ -175,6 +175,7 @@ class Video:
         except (self.error, IndexError) as error:
             raise UnreadableImage(f"{path.name} is not a readable video ({error})") from None
         self.stream.thread_type = "AUTO"
+        self.frames: Any = iter(())  # being decoded
         self.last: int | None = None  # the frame decoded last
 
     def read(self, frame: int, form: str) -> NDArray[np.uint8]:
@@ -215,7 +216,7 @@ def open_masks(path: Path) -> Masks:
     except CairnsError:
         raise
     except Exception as error:  # whatever a damaged file makes the readers raise
-        raise CairnsError(f"{path}: expected a MATLAB file with the cells Masks ({error}).") from None
+        raise UnreadableImage(f"{path.name}: expected a MATLAB file with the cells Masks ({error})") from None
 
     def mask(frame: int) -> NDArray[np.bool_]:
         if frame >= len(cells):
