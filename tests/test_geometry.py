@@ -81,6 +81,7 @@ def test_bright_pixel_lands_where_to_unit_says(channels: int, fit: Fit) -> None:
     square = extract(image, box, 20)
     assert square.shape == (20, 20, channels)
     assert square.dtype == np.uint8
+    assert square.flags.c_contiguous
     row, column = center_of_mass(square[..., 0].astype(float))
     found = ((column + 0.5) / 20, (row + 0.5) / 20)
     np.testing.assert_allclose(found, box.to_unit(np.array([18.0, 8.0])), atol=1e-9)
@@ -204,7 +205,7 @@ def test_extract_of_a_fractional_box_is_the_mean_over_each_area(box: Placement) 
     margin = 10
     wide = np.pad(image[..., 0].astype(float), margin, mode="edge")
     sums = np.pad(wide.cumsum(0).cumsum(1), ((1, 0), (1, 0)))
-    size = 20
+    size = 50
     ys = box.y + margin + box.height * np.arange(size + 1) / size
     xs = box.x + margin + box.width * np.arange(size + 1) / size
     corners = map_coordinates(sums, np.meshgrid(ys, xs, indexing="ij"), order=1)

@@ -97,7 +97,7 @@ def extract(image: NDArray[np.uint8], box: Placement, size: int) -> NDArray[np.u
         scaled = inside * scaled + (1 - inside) * box.fill
     if box.mirrored:
         scaled = scaled[:, ::-1]
-    return np.clip(np.rint(scaled), 0, 255).astype(np.uint8)
+    return np.ascontiguousarray(np.clip(np.rint(scaled), 0, 255), np.uint8)
 
 
 def _weights(

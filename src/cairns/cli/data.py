@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from tyro.conf import Positional
@@ -26,6 +26,8 @@ class Inspect:
 
     source: Positional[tuple[str, ...]]
     """A folder of images, image files, or a source name."""
+    split: Literal["train", "labels", "test"] = "train"
+    """Which images: for discovery, for fitting regressors, for testing."""
     sheet: Path | None = None
     """Where to write the contact sheet (PNG or JPEG); annotations are drawn where there are any."""
     images: int = 48
@@ -64,7 +66,7 @@ def inspect(args: Inspect) -> int:
 
     if args.images < 1:
         raise CairnsError(f"--images must be at least 1; got {args.images}.")
-    source = open_source(args.source)
+    source = open_source(args.source, args.split)
     sizes: dict[str, int] = {}
     unreadable: dict[str, str] = {}
     coloured = 0
@@ -87,19 +89,39 @@ def inspect(args: Inspect) -> int:
     annotations = source.annotations
     found: dict[str, Any] = {
         "source": source.description,
+        "split": args.split,
         "images": len(source),
         "unreadable": unreadable,
         "coloured": coloured,
         "sizes": dict(common),
     }
     kinds = f"{coloured:,} in colour, {readable - coloured:,} grey"
-    print(f"{len(source):,} images in {source.description}: {kinds}")
+    print(f"{len(source):,} images in {source.description} ({args.split}): {kinds}")
     shown = ", ".join(f"{size} ({count:,})" for size, count in common[:5])
     print(f"{len(common)} different size{'s' * (len(common) > 1)}: {shown}{', ...' * (len(common) > 5)}")
     if annotations is not None:
-        complete = int(np.isfinite(annotations.points).all((1, 2)).sum())
-        found |= {"landmarks": list(annotations.names), "complete_annotations": complete}
-        print(f"{len(annotations.names)} annotated landmarks, complete on {complete:,} images")
+        known = np.isfinite(annotations.points).all(2)
+        complete = int(known.all(1).sum())
+        found |= {
+            "landmarks": list(annotations.names),
+            "complete_annotations": complete,
+            "annotated": dict(zip(annotations.names, known.sum(0).tolist(), strict=True)),
+        }
+        print(f"{len(annotations.names)} annotated landmarks, complete on {complete:,} image{"s" * (complete != 1)}")
+        if complete < len(source):
+            counts = zip(annotations.names, known.sum(0), strict=True)
+            print("  " + ", ".join(f"{name} {count:,}" for name, count in counts))
+    if source.attributes is not None:
+        found["attributes"] = {}
+        for column, name in enumerate(source.attributes.names):
+            classes, numbers = np.unique(source.attributes.values[:, column], return_counts=True)
+            counted = dict(zip(map(str, classes.tolist()), numbers.tolist(), strict=True))
+            found["attributes"][name] = counted
+            if column < 8:
+                text = ", ".join(f"{'unknown' if c == '-1' else c}: {n:,}" for c, n in counted.items())
+                print(f"attribute {name}: {text}")
+        if len(source.attributes.names) > 8:
+            print(f"... and {len(source.attributes.names) - 8} more attributes")
     for name, reason in list(unreadable.items())[:10]:
         print(f"unreadable: {name}: {reason}")
     if len(unreadable) > 10:

@@ -83,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
     if args.plot is not None:
         from cairns.evaluation.picture import few_labels_plot
 
-        title = f"{test.description}, {args.protocol}, K = {predictor.landmarks}"
+        title = f"{Path(test.description).name}, {args.protocol}, K = {predictor.landmarks}"
         errors = result["error_percent"], result["baseline_mean_shape_percent"]
         few_labels_plot(result["by_labels"], *errors, args.plot, result["unit"], title)
         print(f"plot: {args.plot}")

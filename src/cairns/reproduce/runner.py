@@ -128,7 +128,8 @@ def measure(experiment: Experiment, row: Row, settings: Settings) -> Measured:
         result = recognise(predictor, name, words, ("landmarks", "embedding", "both"), settings.embedding)
         return Measured(row, run, result["average"]["both"], result)
     labels = (1, 5, 10, 20, 50, 100, 200, 500, 1000) if experiment.kind == "labels" else ()
-    result = evaluate(predictor, *splits(row, settings), name, labels=labels)
+    first = row == experiment.rows[0]  # an untrained network is measured once
+    result = evaluate(predictor, *splits(row, settings), name, labels=labels, with_untrained=first)
     return Measured(row, run, result["error_percent"], result)
 
 

@@ -41,19 +41,29 @@ def write(
         "differences": differences(experiment, settings, rows),
     }
     figure(experiment, settings, rows)
-    text = markdown(experiment, rows, references, result["differences"])  # type: ignore[arg-type]
+    text = markdown(experiment, settings, rows, references, result["differences"])  # type: ignore[arg-type]
     write_atomically(settings.out / "result.json", (json.dumps(result, indent=2) + "\n").encode())
     write_atomically(settings.out / "result.md", text.encode())
     return text
 
 
+def command(experiment: Experiment, settings: Settings) -> str:
+    words = ["cairns", "reproduce", experiment.name, "--source", settings.source]
+    words += ["--compact"] if settings.compact else []
+    words += ["--steps", str(settings.steps)] if settings.steps is not None else []
+    words += ["--set", *settings.values] if settings.values else []
+    words += ["--seed", str(settings.seed)] if settings.seed else []
+    return " ".join(words)
+
+
 def markdown(
     experiment: Experiment,
+    settings: Settings,
     rows: Sequence[Measured],
     references: Sequence[dict[str, Any]],
     differ: Sequence[str],
 ) -> str:
-    parts = [f"# {experiment.where}: {experiment.title}\n"]
+    parts = [f"# {experiment.where}: {experiment.title}\n", f"    {command(experiment, settings)}\n"]
     if experiment.kind == "attributes":
         parts.append(attribute_table(rows[0].details))
         parts += quoted(experiment)
@@ -69,6 +79,9 @@ def markdown(
                 f"{details['baseline_mean_shape_percent']:.2f} | {details['protocol']}, "
                 f"{details['labels']:,}, {details['test_images']:,} |"
             )
+        random = rows[0].details.get("baseline_untrained_percent")
+        if random is not None:
+            lines.append(f"| untrained network | - | {random:.2f} | | as the first row |")
         for reference in references:
             lines.append(
                 f"| {reference['label']} | - | {reference['error_percent']:.2f} "
@@ -125,8 +138,9 @@ def figure(experiment: Experiment, settings: Settings, rows: Sequence[Measured])
         from cairns.evaluation.picture import few_labels_plot
 
         first = rows[0].details
+        shape = first["baseline_mean_shape_percent"]
         few_labels_plot(
-            first["by_labels"], first["error_percent"], first["baseline_mean_shape_percent"], path
+            first["by_labels"], first["error_percent"], shape, path, first["unit"], rows[0].row.label
         )
     elif experiment.kind == "evolution":
         write_image(path, figures.evolution(rows[0].run))
