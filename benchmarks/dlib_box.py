@@ -1,6 +1,6 @@
 """Where dlib's detector puts the face on the crops of a source: the numbers of `faces.USUAL_BOX`.
 
-    python benchmarks/dlib_box.py mtfl:FOLDER
+python benchmarks/dlib_box.py mtfl:FOLDER
 """
 
 from __future__ import annotations

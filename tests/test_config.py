@@ -47,7 +47,7 @@ def test_to_dict_is_plain_and_complete() -> None:
     tree = to_dict(replace(Config(), fit="crop"))
     assert set(tree) == {"model", "losses", "warp", "train", "preset", "fit"}
     assert tree["fit"] == "crop"
-    assert tree["train"]["landmark_points_at"] == [1000, 2000]
+    assert tree["train"]["landmark_points_at"] == [1077, 2154]
 
 
 def test_missing_names_take_their_defaults() -> None:

@@ -28,12 +28,12 @@ class ModelConfig:
     channels: int = 3  # of the image: 3 colour, 1 grey
     image_size: int = 64  # edge of the square image, pixels
     padded_size: int = 80  # edge after padding with edge values; what detector and feature net see
-    detector: str = "D24 | 32/32 S1 P 32 S1 P 48 S1 P 64 | out1"
+    detector: str = "16 P | 32/32 S1 P 32 S1 P 48 S1 P 64 | out1"
     features: str = "D24 32 P | 48/32 P 64 | out1"
-    decoder: str = "| 48/32 S1 P 64 | U 24 U 16 out"
+    decoder: str = "| 64/48 S1 P 96 | U 32 U 16 out"
     detector_gain: float = 3.0  # on the raw scores; see `Detector`. The paper has none, that is 1
     background_start: float = 3.0  # initial bias of the background's score, before the gain
-    feature_channels: int = 16  # S, the feature space shared by all landmarks
+    feature_channels: int = 32  # S, the feature space shared by all landmarks
     descriptor_size: int = 8  # C, the descriptor of one landmark; 0 for none (MNIST)
     decoder_sigma: float = 0.0625  # smallest bandwidth of the decoder's heat maps
     decoder_levels: int = 5  # M; each bandwidth is sqrt(2) times the one before
@@ -72,17 +72,17 @@ class WarpConfig:
 class TrainConfig:
     """The training strategy. Iteration numbers scale with `steps` through `with_steps`."""
 
-    steps: int = 5200
+    steps: int = 5600
     batch_size: int = 16
     learning_rate: float = 2e-3
     weight_decay: float = 1e-6
     schedule: Literal["steps", "cosine"] = "cosine"
     warmup: int = 100  # steps of linear rise of the learning rate
     lr_decay_at: tuple[int, ...] = ()  # learning rate / 10 at each (schedule "steps")
-    recon_raise_at: tuple[int, ...] = (2600,)  # reconstruction weight x 10 at each
-    landmark_points_at: tuple[int, int] = (1000, 2000)  # landmark control points: from none to all
-    brightness: float = 0.1  # plus or minus, of the colour range
-    contrast: float = 0.2  # factor 1 plus or minus
+    recon_raise_at: tuple[int, ...] = (2800,)  # reconstruction weight x 10 at each
+    landmark_points_at: tuple[int, int] = (1077, 2154)  # landmark control points: from none to all
+    brightness: float = 0.125  # plus or minus, of the colour range
+    contrast: float = 0.5  # factor 1 plus or minus
     ema: float = 0.0  # decay of the weights' moving average that is kept as the model; 0 for none
     recalibration_images: int = 1024  # for the batch-norm statistics of the final model
     seed: int = 0
@@ -177,7 +177,12 @@ LEAST: dict[str, float] = {
     "train.recalibration_images": 2,
     "train.seed": 0,
 }
-MOST = {"model.colour_margin": 0.4, "train.ema": 0.999999, "train.seed": 2**31 - 1, "warp.landmark_share": 1}
+MOST = {
+    "model.colour_margin": 0.4,
+    "warp.landmark_share": 1,
+    "train.ema": 0.999999,
+    "train.seed": 2**31 - 1,
+}
 ABOVE_ZERO = (
     "model.decoder_sigma",
     "model.detector_gain",

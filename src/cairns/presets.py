@@ -127,7 +127,7 @@ PAPER_PRESETS: dict[str, Config] = {row.preset: row for row in _ROWS}
 PAPER_PRESETS["celeba-10-release"] = _release(PAPER_PRESETS["celeba-10"])
 
 
-# At the paper's jitter the spline folds parts of the image over, which a short run does not get over.
+# At the paper's jitter the spline folds parts of a digit over.
 GENTLE = WarpConfig(grid_jitter=0.02, landmark_jitter=0.015)
 
 
@@ -142,7 +142,7 @@ def compact(landmarks: int, channels: int = 3) -> Config:
     return Config(
         model=ModelConfig(landmarks=landmarks, channels=channels),
         losses=LossConfig(sep_sigma=sep_sigma, sep=sep),
-        warp=GENTLE,
+        warp=WarpConfig(),
         preset=f"compact-{landmarks}",
     )
 

@@ -107,7 +107,8 @@ def inspect(args: Inspect) -> int:
             "complete_annotations": complete,
             "annotated": dict(zip(annotations.names, known.sum(0).tolist(), strict=True)),
         }
-        print(f"{len(annotations.names)} annotated landmarks, complete on {complete:,} image{"s" * (complete != 1)}")
+        plural = "s" * (complete != 1)
+        print(f"{len(annotations.names)} annotated landmarks, complete on {complete:,} image{plural}")
         if complete < len(source):
             counts = zip(annotations.names, known.sum(0), strict=True)
             print("  " + ", ".join(f"{name} {count:,}" for name, count in counts))

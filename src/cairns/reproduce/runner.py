@@ -127,7 +127,7 @@ def measure(experiment: Experiment, row: Row, settings: Settings) -> Measured:
         words = words_of(row, settings)
         result = recognise(predictor, name, words, ("landmarks", "embedding", "both"), settings.embedding)
         return Measured(row, run, result["average"]["both"], result)
-    labels = (1, 5, 10, 20, 50, 100, 200, 500, 1000) if experiment.kind == "labels" else ()
+    labels = (1, 2, 5, 10, 50, 100, 200, 500, 1000, 5000) if experiment.kind == "labels" else ()
     first = row == experiment.rows[0]  # an untrained network is measured once
     result = evaluate(predictor, *splits(row, settings), name, labels=labels, with_untrained=first)
     return Measured(row, run, result["error_percent"], result)
