@@ -47,6 +47,17 @@ def test_landmarks_alone_need_no_embedding(tiny_run: Run, capsys: pytest.Capture
     assert "embedding" not in printed
 
 
+def test_fewer_labels_are_spread_over_the_source(
+    tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["attributes", str(tiny_run.folder), SOURCE, "--features", "landmarks", "--labels"]
+    assert main([*words, "40", "--json", str(tmp_path / "table.json")]) == 0
+    table = json.loads((tmp_path / "table.json").read_text())
+    assert (table["train_images"], table["test_images"]) == (40, 60)
+    assert main([*words, "0"]) == 2
+    assert "--labels must be at least 1" in capsys.readouterr().err
+
+
 def test_a_source_without_attributes_gets_a_sentence(
     tiny_run: Run, photos: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,16 +30,23 @@ class Options:
     embedding: tuple[Path, Path] | None = None
     """Features of your own: two .npy tables, one row per image of the labelled and of the test split.
     Without it, dlib's face embedding (pip install 'cairns[embedding]'), computed once and kept."""
+    labels: int | None = None
+    """Fit on so many images, spread over the labelled ones; without it on all."""
     json: Path | None = None
     """Also write the table to this file."""
 
 
 def main(argv: Sequence[str]) -> int:
     args = tyro.cli(Options, prog="cairns attributes", args=argv)
+    from cairns.errors import CairnsError
     from cairns.evaluation.recognition import recognise
     from cairns.predictor import Predictor
 
-    result = recognise(Predictor.load(args.model), args.model, args.source, args.features, args.embedding)
+    if args.labels is not None and args.labels < 1:
+        raise CairnsError(f"--labels must be at least 1; got {args.labels}.")
+    result = recognise(
+        Predictor.load(args.model), args.model, args.source, args.features, args.embedding, labels=args.labels
+    )
     if args.json is not None:
         args.json.write_text(json.dumps(result, indent=2) + "\n")
     kinds = ["majority", *result["features"]]

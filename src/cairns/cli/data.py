@@ -100,8 +100,8 @@ def inspect(args: Inspect) -> int:
     shown = ", ".join(f"{size} ({count:,})" for size, count in common[:5])
     print(f"{len(common)} different size{'s' * (len(common) > 1)}: {shown}{', ...' * (len(common) > 5)}")
     if annotations is not None:
-        known = np.isfinite(annotations.points).all(2)
-        complete = int(known.all(1).sum())
+        known = np.isfinite(annotations.points).all(axis=-1)
+        complete = int(known.all(axis=-1).sum())
         found |= {
             "landmarks": list(annotations.names),
             "complete_annotations": complete,

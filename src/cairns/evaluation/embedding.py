@@ -32,9 +32,13 @@ def cache_folder() -> Path:
 
 
 def embedding(
-    words: tuple[str, ...], split: Split, folder: Path | None = None, workers: int | None = None
+    words: tuple[str, ...],
+    split: Split,
+    folder: Path | None = None,
+    workers: int | None = None,
+    rows: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float32]:
-    """dlib's features (n, 128) of a source's images; rows of unreadable images are 0."""
+    """dlib's features (n, 128) of a source's images, or of some `rows` of them; 0 where one is unreadable."""
     Dlib()  # says at once what is missing
     source = open_source(words, split)
     key = hashlib.sha256("\n".join((*map(_whole, words), split)).encode()).hexdigest()[:16]
@@ -44,25 +48,26 @@ def embedding(
         empty = np.lib.format.open_memmap(path, "w+", np.float32, (len(source), WIDTH))
         empty[:] = np.nan
     table = np.lib.format.open_memmap(path, "r+")
-    todo = np.flatnonzero(np.isnan(table[:, 0]))
+    wanted = np.arange(len(source)) if rows is None else rows
+    todo = wanted[np.isnan(table[wanted, 0])]
     if not len(todo):
-        return np.asarray(table)
+        return np.asarray(table[wanted])
     chunks = [todo[start : start + CHUNK] for start in range(0, len(todo), CHUNK)]
     workers = workers or os.cpu_count() or 1
     # Fresh processes: a forked one would inherit the locks of torch's threads.
     with (
         ProcessPoolExecutor(workers, get_context("spawn"), _start, (words, split)) as pool,
-        Progress("embedding", len(source)) as bar,
+        Progress("embedding", len(wanted)) as bar,
     ):
         waiting = [pool.submit(_embed, chunk) for chunk in chunks]
-        done = len(source) - len(todo)
+        done = len(wanted) - len(todo)
         for future in as_completed(waiting):
-            rows, features = future.result()
-            table[rows] = features
-            done += len(rows)
+            finished, features = future.result()
+            table[finished] = features
+            done += len(finished)
             bar.update(done)
     table.flush()
-    return np.asarray(table)
+    return np.asarray(table[wanted])
 
 
 def brought(path: Path, count: int) -> NDArray[np.float32]:

@@ -13,7 +13,7 @@ from cairns.evaluation.attributes import Features, accuracies, attributes_of
 from cairns.evaluation.discover import discover
 from cairns.evaluation.embedding import brought, embedding
 from cairns.predictor import Predictor
-from cairns.sources import Attributes, open_source
+from cairns.sources import Attributes, Subset, open_source
 
 
 def recognise(
@@ -23,25 +23,37 @@ def recognise(
     kinds: Sequence[str],
     own: tuple[Path, Path] | None = None,
     cache: Path | None = None,
+    labels: int | None = None,
 ) -> dict[str, Any]:
-    """Accuracies by attribute and kind of feature (landmarks, embedding, both)."""
+    """Accuracies by attribute and kind of feature (landmarks, embedding, both).
+
+    `labels`: fitted on so many images spread over the labelled ones; None: on all.
+    """
     started = time.monotonic()
     tables: dict[str, list[Features]] = {kind: [] for kind in kinds}
     classes = []
     for number, split in enumerate(("labels", "test")):
-        source = open_source(words, split)  # type: ignore[arg-type]
+        whole = open_source(words, split)  # type: ignore[arg-type]
+        count = len(whole) if split == "test" or labels is None else min(labels, len(whole))
+        rows = np.linspace(0, len(whole) - 1, count).astype(np.int64)
+        source = Subset(whole, rows.tolist())
         known = attributes_of(source)
         found = discover(predictor, source, "landmarks")
         classes.append(Attributes(known.names, known.values[found.indices]))
         flat = found.points.reshape(len(found.points), -1)
         features = {"landmarks": flat}
         if set(kinds) - {"landmarks"}:
-            whole = brought(own[number], len(source)) if own else embedding((words,), split, cache)  # type: ignore[arg-type]
-            features["embedding"] = np.asarray(whole[found.indices], np.float64)
+            if own:
+                table = brought(own[number], len(whole))[rows]
+            else:
+                table = embedding((words,), split, cache, rows=rows)  # type: ignore[arg-type]
+            features["embedding"] = np.asarray(table[found.indices], np.float64)
             features["both"] = np.concatenate((flat, features["embedding"]), axis=1)
         for kind in kinds:
             tables[kind].append(features[kind])
-    rows = accuracies({kind: (fit, check) for kind, (fit, check) in tables.items()}, classes[0], classes[1])
+    found_rows = accuracies(
+        {kind: (fit, check) for kind, (fit, check) in tables.items()}, classes[0], classes[1]
+    )
     return {
         "source": open_source(words, "test").description,
         "model": model_name,
@@ -51,9 +63,9 @@ def recognise(
         "embedding": None if not set(kinds) - {"landmarks"} else "brought" if own else "dlib, 128 numbers",
         "train_images": len(classes[0].values),
         "test_images": len(classes[1].values),
-        "rows": rows,
+        "rows": found_rows,
         "average": {
-            kind: round(float(np.mean([row[kind] for row in rows])), 2) for kind in ("majority", *kinds)
+            kind: round(float(np.mean([row[kind] for row in found_rows])), 2) for kind in ("majority", *kinds)
         },
         "seconds": round(time.monotonic() - started, 1),
     }
