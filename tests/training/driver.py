@@ -59,6 +59,8 @@ def run(job: dict[str, Any]) -> int:
     child = os.fork()
     if child == 0:
         code = 99
+        # A shell starts its background jobs with Ctrl-C ignored, and with it all tests below it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             with (
                 open(job["output"], "w") as output,
