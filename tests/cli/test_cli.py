@@ -667,27 +667,6 @@ def test_data_inspect_refuses_bad_input_in_one_sentence(
 # evaluate
 
 
-@pytest.fixture
-def faces(tmp_path: Path) -> Path:
-    """A small source in MTFL's layout."""
-    folder = tmp_path / "mtfl"
-    (folder / "AFLW").mkdir(parents=True)
-    random = np.random.default_rng(0)
-    for name, count in (("training.txt", 12), ("testing.txt", 4)):
-        lines = []
-        for index in range(count):
-            file = f"{name[:4]}-{index}.jpg"
-            x, y = random.uniform(40, 60, 2)
-            picture = np.full((100, 100, 3), 60, np.uint8)
-            picture[int(y) - 15 : int(y) + 15, int(x) - 15 : int(x) + 15] = (240, 200, 160)
-            Image.fromarray(picture).save(folder / "AFLW" / file)
-            xs = [x - 14, x + 14, x, x - 10, x + 10]
-            ys = [y - 10, y - 10, y, y + 10, y + 10]
-            lines.append(" AFLW\\" + " ".join([file, *(f"{value:.4f}" for value in xs + ys), "1 1 2 3"]))
-        (folder / name).write_text("\r\n".join(lines) + "\r\n")
-    return folder
-
-
 def test_evaluate_prints_and_writes_the_error(
     cairns: Callable[..., Said], tiny_run: Run, faces: Path, tmp_path: Path
 ) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -25,10 +24,10 @@ class Said(NamedTuple):
 
 
 @pytest.fixture
-def evaluate(capfd: pytest.CaptureFixture[str], tiny_run: Run, faces: str) -> Callable[..., Said]:
+def evaluate(capfd: pytest.CaptureFixture[str], tiny_run: Run, faces: Path) -> Callable[..., Said]:
     """`cairns evaluate` of a small model on a small source of faces."""
 
-    def call(*words: object, source: str = faces, model: str = str(tiny_run.folder)) -> Said:
+    def call(*words: object, source: str = f"mtfl:{faces}", model: str = str(tiny_run.folder)) -> Said:
         capfd.readouterr()
         try:
             code = main(["evaluate", model, source, *(str(word) for word in words)])
@@ -37,26 +36,6 @@ def evaluate(capfd: pytest.CaptureFixture[str], tiny_run: Run, faces: str) -> Ca
         return Said(code, *capfd.readouterr())
 
     return call
-
-
-@pytest.fixture(scope="session")
-def faces(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A source in MTFL's layout: 12 training images and 4 for testing."""
-    folder = tmp_path_factory.mktemp("faces") / "mtfl"
-    (folder / "AFLW").mkdir(parents=True)
-    random = np.random.default_rng(0)
-    for name, count in (("training.txt", 12), ("testing.txt", 4)):
-        lines = []
-        for index in range(count):
-            file = f"{name[:4]}-{index}.jpg"
-            x, y = random.uniform(40, 60, 2)
-            picture = np.full((100, 100, 3), 60, np.uint8)
-            picture[int(y) - 15 : int(y) + 15, int(x) - 15 : int(x) + 15] = (240, 200, 160)
-            Image.fromarray(picture).save(folder / "AFLW" / file)
-            xs, ys = [x - 14, x + 14, x, x - 10, x + 10], [y - 10, y - 10, y, y + 10, y + 10]
-            lines.append(" AFLW\\" + " ".join([file, *(f"{value:.4f}" for value in xs + ys), "1 1 2 3"]))
-        (folder / name).write_text("\r\n".join(lines) + "\r\n")
-    return f"mtfl:{folder}"
 
 
 def assert_one_sentence(said: Said, expected: str) -> None:

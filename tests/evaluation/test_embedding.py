@@ -10,6 +10,7 @@ import pytest
 from cairns.errors import CairnsError
 from cairns.evaluation import embedding as module
 from cairns.evaluation.embedding import brought, embedding
+from cairns.sources import whole_word
 
 
 def test_unfinished_rows_are_computed_and_finished_ones_kept(photos: Path, tmp_path: Path) -> None:
@@ -38,8 +39,9 @@ def test_the_key_is_the_same_from_wherever_a_source_is_named(
     photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(photos.parent)
-    assert module._whole("mtfl:photos") == module._whole(f"mtfl:{photos}")
-    assert module._whole("digits:3") == "digits:3"
+    assert whole_word("mtfl:photos") == whole_word(f"mtfl:{photos}")
+    assert whole_word("photos") == whole_word(str(photos))
+    assert whole_word("digits:3") == "digits:3"
 
 
 def test_a_table_of_one_s_own(tmp_path: Path) -> None:

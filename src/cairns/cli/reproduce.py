@@ -77,9 +77,17 @@ def main(argv: Sequence[str]) -> int:
     from cairns.reproduce.write import write
 
     settings = Settings(
-        args.source, args.out or Path("runs") / args.name, args.compact, args.steps, args.set, args.reuse,
-        args.embedding, args.threads, args.seed,
-    )  # fmt: skip
+        source=args.source,
+        out=args.out or Path("runs") / args.name,
+        compact=args.compact,
+        rows=args.row,
+        steps=args.steps,
+        values=args.set,
+        reuse=args.reuse,
+        embedding=args.embedding,
+        threads=args.threads,
+        seed=args.seed,
+    )
     measured = []
     for row in rows:
         measured.append(measure(experiment, row, settings))

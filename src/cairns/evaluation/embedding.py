@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from cairns.config import Config
 from cairns.errors import CairnsError, UnreadableImage
 from cairns.evaluation.faces import SIZE, Dlib
-from cairns.sources import Source, Split, open_source
+from cairns.sources import Source, Split, open_source, whole_word
 from cairns.training.prepared import square
 from cairns.training.progress import Progress
 
@@ -41,7 +41,7 @@ def embedding(
     """dlib's features (n, 128) of a source's images, or of some `rows` of them; 0 where one is unreadable."""
     Dlib()  # says at once what is missing
     source = open_source(words, split)
-    key = hashlib.sha256("\n".join((*map(_whole, words), split)).encode()).hexdigest()[:16]
+    key = hashlib.sha256("\n".join((*map(whole_word, words), split)).encode()).hexdigest()[:16]
     path = (folder or cache_folder()) / f"dlib-{key}-{len(source)}.npy"
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.is_file():
@@ -100,9 +100,3 @@ def _embed(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float
         except UnreadableImage:
             continue
     return rows, features
-
-
-def _whole(word: str) -> str:
-    """The same source has the same key from wherever it is named."""
-    name, colon, rest = word.partition(":")
-    return f"{name}:{Path(rest).resolve()}" if colon and Path(rest).exists() else word

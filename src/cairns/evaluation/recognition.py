@@ -55,7 +55,7 @@ def recognise(
         {kind: (fit, check) for kind, (fit, check) in tables.items()}, classes[0], classes[1]
     )
     return {
-        "source": open_source(words, "test").description,
+        "source": source.description,
         "model": model_name,
         "landmarks": predictor.landmarks,
         "classifier": "linear SVM, standardised features, C by 5-fold cross-validation",

@@ -6,20 +6,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cairns.files.overlay import contact_sheet, draw_landmarks
+from cairns.files.overlay import contact_sheet
 from cairns.predictor import Predictor
+from cairns.report.overview import TILE, enlarged, marked
 from cairns.report.page import EVOLUTION_ROWS, choose_pairs, morph
 from cairns.report.pictures import map_picture
-from cairns.sources.images import to_channels
 from cairns.training.prepared import to_tensor
 from cairns.training.run import Run
 
-COLUMNS, ROWS, TILE = 10, 4, 112
+COLUMNS, ROWS = 10, 4
 MORPHS = 6
 
 Bytes = NDArray[np.uint8]
@@ -31,12 +30,6 @@ def held_out(run: Run) -> Bytes:
         return np.asarray(kept["pixels"])
 
 
-def enlarged(image: Bytes, tile: int = TILE) -> Bytes:
-    return np.asarray(
-        cv2.resize(to_channels(image, 3), (tile, tile), interpolation=cv2.INTER_CUBIC), np.uint8
-    )
-
-
 @torch.inference_mode()
 def gallery(runs: Sequence[Run]) -> Bytes:
     """Held-out images with their landmarks: several rows of one model, or one row for each of many."""
@@ -44,10 +37,8 @@ def gallery(runs: Sequence[Run]) -> Bytes:
     tiles = []
     for run in runs:
         pixels = held_out(run)[: rows * COLUMNS]
-        points = Predictor.load(run.folder).model.detect(to_tensor(pixels)).landmarks.numpy()
-        made = [
-            draw_landmarks(enlarged(image), point * TILE) for image, point in zip(pixels, points, strict=True)
-        ]
+        points = Predictor.load(run.folder).model.detect(to_tensor(pixels)).landmarks
+        made = [marked(image, point) for image, point in zip(pixels, points, strict=True)]
         blank = np.full((TILE, TILE, 3), 255, np.uint8)
         tiles += made + [blank] * (-len(made) % COLUMNS)
     return contact_sheet(tiles, COLUMNS)
@@ -79,7 +70,7 @@ def morphs(run: Run) -> Bytes:
         frames, path = morph(predictor, pair, detection.landmarks, descriptors)
         tiles.append(enlarged(pixels[pair[0]]))
         for i in np.linspace(0, len(frames) - 1, COLUMNS - 2).astype(int):
-            tiles.append(draw_landmarks(enlarged(frames[i]), path[i].numpy() * TILE))
+            tiles.append(marked(frames[i], path[i]))
         tiles.append(enlarged(pixels[pair[1]]))
     return contact_sheet(tiles, COLUMNS)
 

@@ -46,7 +46,7 @@ def dlib_rows(labelled: Source, test: Source) -> list[dict[str, Any]]:
             "labels": labels,
             "error_percent": round(100 * float(np.nanmean(every)), 2),
             "test_images": len(every),
-            "where_found_percent": round(100 * float(np.nanmean(seen)), 2),
+            "where_found_percent": round(100 * float(np.nanmean(seen)), 2) if len(seen) else None,
             "found": int(found.sum()),
         }
 

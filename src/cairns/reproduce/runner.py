@@ -14,7 +14,7 @@ from cairns.errors import CairnsError
 from cairns.predictor import Predictor
 from cairns.presets import preset
 from cairns.reproduce.experiments import Experiment, Row
-from cairns.sources import Source, Split, open_source
+from cairns.sources import Source, Split, open_source, whole_word
 from cairns.training.run import Run
 
 PAPER_IMAGES = {  # (discovery, labels, test) as the paper counts them
@@ -34,6 +34,7 @@ class Settings:
     source: str  # words of the command line
     out: Path
     compact: bool = False  # compact-K in place of the paper's networks and length
+    rows: tuple[str, ...] = ()  # parts of the labels of the rows to run; none: all
     steps: int | None = None  # of each training; None: the preset's
     values: tuple[str, ...] = ()  # as for --set, for every row
     reuse: tuple[Path, ...] = ()  # runs that may stand in for a training of the same config
@@ -81,7 +82,11 @@ def model_of(row: Row, settings: Settings) -> Run:
     config, words = config_of(row, settings), words_of(row, settings)
     for folder in settings.reuse:
         run = Run(folder)
-        if run.finished and run.config() == config and _same(run.meta()["source"], words):
+        if (
+            run.finished
+            and run.config() == config
+            and list(map(whole_word, run.meta()["source"])) == [whole_word(words)]
+        ):
             return run
     # Rows that differ only in what they are fitted on share a model.
     kind = "-".join((row.preset, str(row.landmarks), *row.values, row.variant)).strip("-")
@@ -98,14 +103,6 @@ def model_of(row: Row, settings: Settings) -> Run:
     if started:
         return api.train(words, folder, threads=settings.threads, resume=True)
     return api.train(words, folder, config=config, threads=settings.threads)
-
-
-def _same(kept: Sequence[str], words: str) -> bool:
-    def whole(word: str) -> str:
-        name, colon, rest = word.partition(":")
-        return f"{name}:{Path(rest).resolve()}" if colon else str(Path(word).resolve())
-
-    return len(kept) == 1 and whole(kept[0]) == whole(words)
 
 
 def splits(row: Row, settings: Settings) -> tuple[Source, Source]:

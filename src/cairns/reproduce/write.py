@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,10 +51,11 @@ def write(
 def command(experiment: Experiment, settings: Settings) -> str:
     words = ["cairns", "reproduce", experiment.name, "--source", settings.source]
     words += ["--compact"] if settings.compact else []
+    words += ["--row", *settings.rows] if settings.rows else []
     words += ["--steps", str(settings.steps)] if settings.steps is not None else []
     words += ["--set", *settings.values] if settings.values else []
     words += ["--seed", str(settings.seed)] if settings.seed else []
-    return " ".join(words)
+    return shlex.join(words)
 
 
 def markdown(
@@ -83,10 +85,13 @@ def markdown(
         if random is not None:
             lines.append(f"| untrained network | - | {random:.2f} | | as the first row |")
         for reference in references:
+            found = ""
+            if reference["found"]:
+                where = reference["where_found_percent"]
+                found = f" ({where:.2f} on the {reference['found']:,} faces its detector finds)"
             lines.append(
-                f"| {reference['label']} | - | {reference['error_percent']:.2f} "
-                f"({reference['where_found_percent']:.2f} on the {reference['found']:,} faces its detector "
-                f"finds) | | {reference['protocol']}, {reference['labels']:,}, {reference['test_images']:,} |"
+                f"| {reference['label']} | - | {reference['error_percent']:.2f}{found} | | "
+                f"{reference['protocol']}, {reference['labels']:,}, {reference['test_images']:,} |"
             )
         parts.append("\n".join(lines) + "\n")
         if experiment.kind == "labels":

@@ -11,7 +11,17 @@ from typing import cast
 from cairns.errors import CairnsError
 from cairns.sources.base import Annotations, Attributes, Source, Split, Subset
 
-__all__ = ["Annotations", "Attributes", "DATASETS", "Dataset", "Source", "Split", "Subset", "open_source"]
+__all__ = [
+    "Annotations",
+    "Attributes",
+    "DATASETS",
+    "Dataset",
+    "Source",
+    "Split",
+    "Subset",
+    "open_source",
+    "whole_word",
+]
 
 
 @dataclass(frozen=True)
@@ -73,3 +83,11 @@ def open_source(words: str | Path | Sequence[str | Path], split: Split = "train"
     from cairns.sources.folder import Folder
 
     return Folder([Path(word) for word in words])
+
+
+def whole_word(word: str) -> str:
+    """The same for a source from whichever folder it is named: its path made whole, if it has one."""
+    name, colon, rest = word.partition(":")
+    if Path(word).exists():
+        return str(Path(word).resolve())
+    return f"{name}:{Path(rest).resolve()}" if colon and Path(rest).exists() else word
