@@ -19,7 +19,6 @@ from cairns.training.prepared import to_tensor
 from cairns.training.run import Run
 
 COLUMNS, ROWS = 10, 4
-MORPHS = 6
 
 Bytes = NDArray[np.uint8]
 
@@ -66,7 +65,7 @@ def morphs(run: Run) -> Bytes:
     detection, descriptors = predictor.model.encode(images)
     decoded = predictor.model.decode(detection.landmarks, descriptors)
     tiles = []
-    for pair in choose_pairs(images, detection.landmarks, decoded)[:MORPHS]:
+    for pair in choose_pairs(images, detection.landmarks, decoded):
         frames, path = morph(predictor, pair, detection.landmarks, descriptors)
         tiles.append(enlarged(pixels[pair[0]]))
         for i in np.linspace(0, len(frames) - 1, COLUMNS - 2).astype(int):
