@@ -45,9 +45,9 @@ def test_round_trip_of_every_preset(name: str) -> None:
 def test_to_dict_is_plain_and_complete() -> None:
     """Only JSON types, and a changed leaf is seen."""
     tree = to_dict(replace(Config(), fit="crop"))
-    assert set(tree) == {"model", "losses", "warp", "train", "preset", "fit"}
+    assert set(tree) == {"model", "losses", "warp", "train", "video", "preset", "fit"}
     assert tree["fit"] == "crop"
-    assert tree["train"]["landmark_points_at"] == [1077, 2154]
+    assert tree["train"]["landmark_points_at"] == [1154, 2308]
 
 
 def test_missing_names_take_their_defaults() -> None:

@@ -28,9 +28,9 @@ class ModelConfig:
     channels: int = 3  # of the image: 3 colour, 1 grey
     image_size: int = 64  # edge of the square image, pixels
     padded_size: int = 80  # edge after padding with edge values; what detector and feature net see
-    detector: str = "16 P | 32/32 S1 P 32 S1 P 48 S1 P 64 | out1"
+    detector: str = "D16 32 P | 48/48 S1 P 64 S1 P 64 | out1"
     features: str = "D24 32 P | 48/32 P 64 | out1"
-    decoder: str = "| 64/48 S1 P 96 | U 32 U 16 out"
+    decoder: str = "| 64/48 S1 P 96 | U 32 U out"
     detector_gain: float = 3.0  # on the raw scores; see `Detector`. The paper has none, that is 1
     background_start: float = 3.0  # initial bias of the background's score, before the gain
     feature_channels: int = 32  # S, the feature space shared by all landmarks
@@ -53,6 +53,8 @@ class LossConfig:
     sep_sigma: float = 0.06
     colour_sigma: float = 0.05  # standard deviation of the reconstruction's Gaussian likelihood
     concentration: Literal["entropy", "printed"] = "entropy"  # what the text derives, what it prints
+    flow_prefer: float = 0.0  # draws landmarks to what moves (videos with warp.flow_share only)
+    flow_prefer_form: Literal["scale-free", "printed"] = "scale-free"
 
 
 @dataclass(frozen=True)
@@ -66,21 +68,24 @@ class WarpConfig:
     grid_jitter: float = 0.05  # standard deviation; the paper prints 0.1, the release used half
     landmark_jitter: float = 0.025  # likewise: 0.05 printed
     landmark_share: float = 0.3  # of the samples warped around the detected landmarks (7:3)
+    flow_share: float = 0.0  # of the samples whose second image is another frame instead (videos only)
 
 
 @dataclass(frozen=True)
 class TrainConfig:
     """The training strategy. Iteration numbers scale with `steps` through `with_steps`."""
 
-    steps: int = 5600
+    steps: int = 6000
     batch_size: int = 16
-    learning_rate: float = 2e-3
+    learning_rate: float = 6e-3
+    beta2: float = 0.98  # of Adam: how long it remembers squared gradients
     weight_decay: float = 1e-6
     schedule: Literal["steps", "cosine"] = "cosine"
     warmup: int = 100  # steps of linear rise of the learning rate
     lr_decay_at: tuple[int, ...] = ()  # learning rate / 10 at each (schedule "steps")
-    recon_raise_at: tuple[int, ...] = (2800,)  # reconstruction weight x 10 at each
-    landmark_points_at: tuple[int, int] = (1077, 2154)  # landmark control points: from none to all
+    recon_raise_at: tuple[int, ...] = (3000,)  # reconstruction weight x 10 at each
+    eqv_rise: float = 2.0  # the equivariance weight grows by this factor over the run
+    landmark_points_at: tuple[int, int] = (1154, 2308)  # landmark control points: from none to all
     brightness: float = 0.125  # plus or minus, of the colour range
     contrast: float = 0.5  # factor 1 plus or minus
     ema: float = 0.0  # decay of the weights' moving average that is kept as the model; 0 for none
@@ -89,11 +94,27 @@ class TrainConfig:
 
 
 @dataclass(frozen=True)
+class VideoConfig:
+    """Which frames of videos are learnt from, and how a frame is prepared, also for detection."""
+
+    every: int = 1  # take every so many frames
+    frames: int = 0  # and of those at most so many of each video, evenly spread; 0 for all
+    crop: tuple[float, ...] = ()  # region of interest: left, top, width, height in pixels
+    background: Literal["keep", "grey", "mean"] = "keep"  # what becomes of a static camera's background
+    follow: bool = False  # a square crop that follows what moves before that background
+    scale: float = 1.3  # edge of that crop over the subject's longer side
+
+
+EVERY_FRAME = VideoConfig()
+
+
+@dataclass(frozen=True)
 class Config:
     model: ModelConfig = field(default_factory=ModelConfig)
     losses: LossConfig = field(default_factory=LossConfig)
     warp: WarpConfig = field(default_factory=WarpConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+    video: VideoConfig = field(default_factory=VideoConfig)
     preset: str = "compact"
     fit: Literal["pad", "crop", "stretch"] = "pad"  # how an image becomes square
 
@@ -169,17 +190,24 @@ LEAST: dict[str, float] = {
     "model.colour_margin": 0,
     "warp.grid": 2,
     "warp.landmark_share": 0,
+    "warp.flow_share": 0,
     "train.steps": 1,
     "train.batch_size": 2,
+    "train.beta2": 0,
     "train.weight_decay": 0,
     "train.warmup": 0,
     "train.ema": 0,
     "train.recalibration_images": 2,
     "train.seed": 0,
+    "video.every": 1,
+    "video.frames": 0,
+    "video.scale": 0.1,
 }
 MOST = {
     "model.colour_margin": 0.4,
     "warp.landmark_share": 1,
+    "warp.flow_share": 1,
+    "train.beta2": 0.999999,
     "train.ema": 0.999999,
     "train.seed": 2**31 - 1,
 }
@@ -190,6 +218,7 @@ ABOVE_ZERO = (
     "losses.colour_sigma",
     "warp.scaling",
     "train.learning_rate",
+    "train.eqv_rise",
 )
 
 
@@ -200,7 +229,7 @@ def check(config: Config) -> None:
         raise CairnsError(
             f"The number of landmarks must be between 1 and {MAX_LANDMARKS}; got {model.landmarks}."
         )
-    for part in ("model", "losses", "warp", "train"):
+    for part in ("model", "losses", "warp", "train", "video"):
         for name, value in vars(getattr(config, part)).items():
             path = f"{part}.{name}"
             if isinstance(value, float) and not math.isfinite(value):
@@ -213,6 +242,9 @@ def check(config: Config) -> None:
                 raise CairnsError(f"{path} must be above 0; got {value}.")
     if model.channels not in (1, 3):
         raise CairnsError(f"model.channels must be 1 or 3; got {model.channels}.")
+    crop = config.video.crop
+    if crop and (len(crop) != 4 or not all(math.isfinite(value) for value in crop) or min(crop[2:]) < 1):
+        raise CairnsError(f"video.crop must be left, top, width and height in pixels; got {crop}.")
     if model.padded_size < model.image_size or (model.padded_size - model.image_size) % 2:
         raise CairnsError(
             f"model.padded_size must exceed model.image_size by an even number of pixels; "

@@ -7,8 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-from cairns.config import LossConfig
-
 
 def concentration(variances: Tensor, form: str = "entropy") -> Tensor:
     """Eq. 4, summed over landmarks: variances (B, K, 2) -> scalar.
@@ -41,7 +39,6 @@ def reconstruction(decoded: Tensor, images: Tensor, sigma: float) -> Tensor:
     return square + 0.5 * count * math.log(2 * math.pi * sigma**2)
 
 
-def total(terms: dict[str, Tensor], config: LossConfig, recon_weight: float) -> Tensor:
+def total(terms: dict[str, Tensor], weights: dict[str, float]) -> Tensor:
     """Eq. 13: the weighted sum of the named terms."""
-    weights = {"recon": recon_weight, "conc": config.conc, "sep": config.sep, "eqv": config.eqv}
     return torch.stack([weights[name] * term for name, term in terms.items()]).sum()

@@ -66,6 +66,8 @@ def _paper(
             steps=steps,
             batch_size=batch_size,
             learning_rate=1e-3,
+            beta2=0.999,
+            eqv_rise=1.0,
             weight_decay=1e-6,
             schedule="steps",
             warmup=1,
@@ -132,7 +134,7 @@ GENTLE = WarpConfig(grid_jitter=0.02, landmark_jitter=0.015)
 
 
 def compact(landmarks: int, channels: int = 3) -> Config:
-    """For two CPU cores and half an hour: 64 pixels, detection maps at 1/2, decoder at 1/4 of them."""
+    """For two CPU cores and half an hour: 64 pixels, detection maps and decoder at 1/4 of them."""
     if landmarks <= 12:
         sep_sigma, sep = 0.06, 16.0
     elif landmarks <= 24:
@@ -162,7 +164,15 @@ def tiny(landmarks: int, channels: int = 1) -> Config:
         ),
         losses=LossConfig(sep_sigma=0.08),
         warp=GENTLE,
-        train=TrainConfig(steps=2500, recon_raise_at=(1250,), landmark_points_at=(500, 1000), warmup=50),
+        train=TrainConfig(
+            steps=2500,
+            learning_rate=2e-3,
+            beta2=0.999,
+            eqv_rise=1.0,
+            warmup=50,
+            recon_raise_at=(1250,),
+            landmark_points_at=(500, 1000),
+        ),
         preset=f"tiny-{landmarks}",
     )
 

@@ -14,6 +14,7 @@ from cairns import losses
 from cairns.config import Config
 from cairns.errors import CairnsError
 from cairns.model.autoencoder import Autoencoder
+from cairns.training import schedule
 from cairns.training.checkpoint import (
     load_checkpoint,
     load_tensors,
@@ -42,7 +43,9 @@ def take_steps(config: Config, model: Autoencoder, optimiser: torch.optim.Adam, 
     tps = RandomTPS(config.warp, config.model)
     for step in steps:
         images = torch.rand(4, channels, size, size, generator=torch.Generator().manual_seed(step))
-        loss = losses.total(step_losses(model.train(), images, tps, config, step), config.losses, 0.01)
+        loss = losses.total(
+            step_losses(model.train(), images, tps, config, step), schedule.weights(config, 0)
+        )
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

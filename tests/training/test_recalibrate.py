@@ -105,7 +105,7 @@ def losses_without_and_with(micro: Config, digits: Tensor, seed: int) -> tuple[f
         rows = schedule.batch_rows(1000, config.train.batch_size, step, seed)
         terms = step_losses(model.train(), digits[rows], tps, config, step)
         optimiser.zero_grad()
-        losses.total(terms, config.losses, schedule.recon_weight(config, step)).backward()
+        losses.total(terms, schedule.weights(config, step)).backward()
         optimiser.step()
 
     @torch.no_grad()

@@ -10,7 +10,7 @@ import pytest
 
 from cairns.config import Config, TrainConfig, with_steps
 from cairns.presets import preset
-from cairns.training.schedule import batch_rows, landmark_share, learning_rate, recon_weight
+from cairns.training.schedule import batch_rows, landmark_share, learning_rate, recon_weight, weights
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,19 @@ def test_both_raises_count_where_they_fall_on_one_step() -> None:
     config = replace(config, train=replace(config.train, recon_raise_at=(10, 10)))
     assert recon_weight(config, 9) == pytest.approx(0.01)
     assert recon_weight(config, 10) == pytest.approx(1.0)
+
+
+def test_weights_of_the_losses_at_a_step() -> None:
+    config = preset("celeba-10")
+    expected = {"recon": 0.1, "conc": 100.0, "sep": 16.0, "eqv": 1e4, "flow": 0.0}
+    assert weights(config, 150_000) == pytest.approx(expected)
+
+
+def test_equivariance_weight_rises_steadily_to_its_multiple() -> None:
+    config = with_steps(Config(), 100)
+    config = replace(config, train=replace(config.train, eqv_rise=4.0))
+    found = [weights(config, step)["eqv"] / config.losses.eqv for step in (0, 50, 100)]
+    assert found == pytest.approx([1, 2, 4])
 
 
 def test_share_of_landmark_warps_rises_from_0_to_three_tenths() -> None:

@@ -23,6 +23,13 @@ def recon_weight(config: Config, step: int) -> float:
     return float(config.losses.recon * 10.0 ** sum(step >= at for at in config.train.recon_raise_at))
 
 
+def weights(config: Config, step: int) -> dict[str, float]:
+    """The weight of each loss of Eq. 13 at a step."""
+    rise = config.train.eqv_rise ** (step / config.train.steps)
+    fixed = {"conc": config.losses.conc, "sep": config.losses.sep, "flow": config.losses.flow_prefer}
+    return {**fixed, "recon": recon_weight(config, step), "eqv": config.losses.eqv * rise}
+
+
 def landmark_share(config: Config, step: int) -> float:
     """Share of warps around landmarks: none while they still cluster at the centre, then rising."""
     start, end = config.train.landmark_points_at

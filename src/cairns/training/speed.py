@@ -10,6 +10,7 @@ import torch
 from cairns import losses
 from cairns.config import Config
 from cairns.model.autoencoder import Autoencoder
+from cairns.training import schedule
 from cairns.training.step import step_losses
 from cairns.warps.tps import RandomTPS
 
@@ -24,7 +25,7 @@ def step_gflop(model: Autoencoder, config: Config) -> float:
     tps = RandomTPS(config.warp, config.model)
     with FlopCounterMode(display=False) as counter:
         terms = step_losses(scratch, images, tps, config, step=0)
-        losses.total(terms, config.losses, config.losses.recon).backward()
+        losses.total(terms, schedule.weights(config, 0)).backward()
     return counter.get_total_flops() / count / 1e9
 
 
