@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.ndimage import center_of_mass, map_coordinates
 
-from cairns.geometry import Fit, Placement, around, axis, extract, fit_box, grid, pad, sample
+from cairns.errors import CairnsError
+from cairns.geometry import Fit, Placement, around, axis, extract, fit_box, grid, pad, parse_box, sample
 
 EDGES = st.integers(1, 10_000)
 PLACES = st.builds(Placement, st.integers(-10_000, 10_000), st.integers(-10_000, 10_000), EDGES, EDGES)
@@ -256,3 +257,30 @@ def test_large_photos_beyond_their_border_keep_their_places() -> None:
 def test_around_takes_points_with_a_margin() -> None:
     box = around(np.array([[10.0, 20.0], [30.0, 60.0], [np.nan, np.nan]]), margin=0.25)
     assert (box.x, box.y, box.width, box.height) == (5, 10, 30, 60)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("10,20,30,40", Placement(10, 20, 30, 40)),
+        (" -5.5, 0 ,1,1e2", Placement(-5.5, 0, 1, 100)),
+    ],
+)
+def test_a_box_in_words(text: str, expected: Placement) -> None:
+    assert parse_box(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "1,2,3", "1,2,3,4,5", "1,2,3,x", "1 2 3 4", "1,2,,4"])
+def test_what_is_no_box_is_refused(text: str) -> None:
+    with pytest.raises(CairnsError, match=r"A box is LEFT,TOP,WIDTH,HEIGHT in pixels; got") as caught:
+        parse_box(text)
+    assert repr(text) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["0,0,0,9", "0,0,9,0.5", "0,0,-3,9", "nan,0,3,3", "0,inf,3,3", "0,0,1e999,3"]
+)
+def test_a_box_without_an_area_is_refused(text: str) -> None:
+    with pytest.raises(CairnsError, match="at least one pixel wide and high; got") as caught:
+        parse_box(text)
+    assert repr(text) in str(caught.value)

@@ -11,12 +11,14 @@ import numpy as np
 
 from cairns.config import Config, check, load_config, with_steps, with_values
 from cairns.errors import CairnsError, UnreadableImage
-from cairns.predictor import Predictor
+from cairns.predictor import Predictor, find_model
 from cairns.presets import compact, preset, tiny
 from cairns.sources import Source, open_source
 from cairns.sources.images import has_colour
 from cairns.training.run import Run
+from cairns.training.schedule import recon_weight
 
+FURTHER = 3  # a model is trained further for a third of its first training
 LOOKED_AT = 32  # images that decide which preset suits
 
 
@@ -34,17 +36,21 @@ def train(
     steps: int | None = None,
     config: Config | str | Path | None = None,
     values: Sequence[str] = (),
+    start: str | Path | None = None,
     threads: int | None = None,
     resume: bool = False,
     overwrite: bool = False,
 ) -> Run:
     """Discover landmarks on a source of images into the run folder `out`, and write its report.
 
-    `source` is a folder, image files, or a name such as "digits"; a resumed run knows its own.
+    `source` is a folder, image files, videos, or a name such as "digits"; a resumed run knows its own.
+    `start`: a run folder or shipped model whose weights and config training goes out from.
     """
     import torch
 
+    from cairns.model.autoencoder import Autoencoder
     from cairns.report import write_report
+    from cairns.training.checkpoint import load_tensors, load_weights
     from cairns.training.loop import train as train_config
 
     if threads is not None and threads < 1:
@@ -55,15 +61,29 @@ def train(
         if any(value is not None for value in (landmarks, preset, steps, config)) or values:
             raise CairnsError("A resumed run keeps its own config: give --resume without other settings.")
         run = Run(out)
-        images = open_source(source or run.meta()["source"])
         chosen = run.config()
+        images = open_source(source or run.meta()["source"], video=chosen.video)
     else:
-        images = open_source(source)
+        if start is not None:
+            if landmarks is not None or preset is not None or config is not None:
+                raise CairnsError("A model that is trained further keeps its landmarks and its config.")
+            config = further(find_model(start).config())
+        elif isinstance(config, str | Path) and preset is None:
+            config = load_config(Path(config))
+        known = config if isinstance(config, Config) else Config()
+        video = with_values(known, values).video
+        images = open_source(source, video=video)
         chosen = choose(images, landmarks=landmarks, name=preset, config=config)
         if steps is not None:
             chosen = with_steps(chosen, steps)
         chosen = with_values(chosen, values)
-    run = train_config(chosen, images, out, resume=resume, overwrite=overwrite)
+    check(chosen)
+    weights = None
+    if start is not None:
+        # Before anything is written or replaced: there are such weights, and they fit.
+        weights = find_model(start).model_file
+        load_weights(Autoencoder(chosen.model), load_tensors(weights)[0], weights)
+    run = train_config(chosen, images, out, start=weights, resume=resume, overwrite=overwrite)
     write_report(run)
     return run
 
@@ -86,6 +106,17 @@ def choose(
         chosen = replace(chosen, model=replace(chosen.model, landmarks=landmarks))
     check(chosen)
     return chosen
+
+
+def further(config: Config) -> Config:
+    """A model's own config to train it further with: gentler, and with nothing left to settle first."""
+    train = with_steps(config, max(1, config.train.steps // FURTHER)).train
+    rate = config.train.learning_rate / 4
+    return replace(
+        config,
+        losses=replace(config.losses, recon=recon_weight(config, config.train.steps)),
+        train=replace(train, learning_rate=rate, recon_raise_at=(), landmark_points_at=(0, 0)),
+    )
 
 
 def suitable(source: Source, landmarks: int) -> Config:

@@ -18,6 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cairns.errors import CairnsError
+
 Fit = Literal["pad", "crop", "stretch"]
 ENOUGH = 4  # an image is first shrunk by whole numbers to no less than this many times the wanted size
 
@@ -52,6 +54,17 @@ def fit_box(width: int, height: int, fit: Fit) -> Placement:
         return Placement(0, 0, width, height)
     edge = max(width, height) if fit == "pad" else min(width, height)
     return Placement((width - edge) // 2, (height - edge) // 2, edge, edge)
+
+
+def parse_box(text: str) -> Placement:
+    """`LEFT,TOP,WIDTH,HEIGHT` in pixels."""
+    try:
+        x, y, width, height = (float(part) for part in text.split(","))
+    except ValueError:
+        raise CairnsError(f"A box is LEFT,TOP,WIDTH,HEIGHT in pixels; got {text!r}.") from None
+    if not all(math.isfinite(value) for value in (x, y, width, height)) or min(width, height) < 1:
+        raise CairnsError(f"A box is at least one pixel wide and high; got {text!r}.")
+    return Placement(x, y, width, height)
 
 
 def around(points: NDArray[np.floating], margin: float) -> Placement:

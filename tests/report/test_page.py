@@ -15,8 +15,10 @@ import pytest
 
 from cairns.config import Config
 from cairns.errors import CairnsError
+from cairns.palette import colours, hexadecimal
 from cairns.report import write_report
-from cairns.report.pictures import chart, data_url, map_picture
+from cairns.report.page import over_time
+from cairns.report.pictures import chart, data_url, map_picture, trajectories
 from cairns.training.run import Run
 
 CHROMIUM = shutil.which("chromium")
@@ -169,6 +171,76 @@ def test_pictures_are_inline() -> None:
     assert glow.shape == (4, 4, 3)
     assert glow[1, 2].max() > 200
     assert glow.sum() == glow[1, 2].sum()
+
+
+# Over time
+
+
+def numbers_of(points: str) -> np.ndarray:
+    return np.array([[float(number) for number in pair.split(",")] for pair in points.split()])
+
+
+def test_trajectories_are_drawn_to_scale_in_the_landmarks_colours() -> None:
+    """Four frames of two landmarks: time goes to the right, large values are at the top."""
+    page = Outline(trajectories("x", np.array([[10.0, 50.0], [20.0, 50.0], [30.0, 50.0], [40.0, 20.0]])))
+    first, second = (numbers_of(points) for points in page.attributes("polyline", "points"))
+    assert page.attributes("polyline", "data-k") == ["0", "1"]
+    assert page.attributes("polyline", "style") == [f"stroke:{hexadecimal(colour)}" for colour in colours(2)]
+    for line in (first, second):
+        assert np.ptp(np.diff(line[:, 0])) < 0.2
+        assert line.min() >= 0
+        assert (line <= (320, 170)).all()
+    assert np.ptp(np.diff(first[:, 1])) < 0.2
+    assert (np.diff(first[:, 1]) < 0).all()
+    top, bottom = second[0, 1], first[0, 1]  # 50 and 10
+    assert second[3, 1] == pytest.approx(bottom + (top - bottom) * (20 - 10) / (50 - 10), abs=0.15)
+
+
+def test_a_landmark_that_does_not_move_is_a_line() -> None:
+    page = Outline(trajectories("y", np.full((5, 1), 7.0)))
+    (points,) = page.attributes("polyline", "points")
+    assert np.isfinite(numbers_of(points)).all()
+    assert np.ptp(numbers_of(points)[:, 1]) == 0
+
+
+MEASURED = {
+    "first_frame": "a.mp4:000000",
+    "frames": 9,
+    "jitter_pixels": [0.123, 4.5],
+    "flow_pixels": [1.25, None],
+    "low_confidence": [0.0, 0.333],
+    "trajectories": np.random.default_rng(0).uniform(0, 60, (9, 2, 2)).tolist(),
+}
+
+
+def test_steadiness_of_each_landmark_is_a_row() -> None:
+    page = Outline(over_time(MEASURED))
+    assert page.attributes("section", "id") == ["time"]
+    assert len(page.attributes("polyline", "points")) == 4  # x and y of both
+    assert [row.split() for row in page.rows[1:]] == [
+        ["0", "0.12", "px", "1.25", "px", "0%"],
+        ["1", "4.50", "px", "33%"],
+    ]
+
+
+@pytest.mark.parametrize("measured", [None, {}])
+def test_what_was_not_measured_has_no_section(measured: dict[str, Any] | None) -> None:
+    assert over_time(measured) == ""
+
+
+def test_a_run_on_videos_has_the_section(copied: Run) -> None:
+    count = copied.config().model.landmarks
+    measured = MEASURED | {
+        "jitter_pixels": [0.1] * count,
+        "flow_pixels": [0.2] * count,
+        "low_confidence": [0.3] * count,
+        "trajectories": np.zeros((9, count, 2)).tolist(),
+    }
+    copied.summary_file.write_text(json.dumps(copied.summary() | {"temporal": measured}))
+    page = Outline(write_report(copied).read_text())
+    sections = page.attributes("section", "id")
+    assert sections[sections.index("health") :] == ["health", "time", "facts"]
+    assert page.attributes("figure", "class").count("chart") == 6
 
 
 # In a browser

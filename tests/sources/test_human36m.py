@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from cairns.errors import CairnsError, UnreadableImage
 from cairns.sources import ACTIONS, open_source
-from cairns.sources.human36m import JOINTS, SWAPS, Human36M, Video, boxes, open_masks
+from cairns.sources.human36m import JOINTS, SWAPS, Human36M, boxes, open_masks
+from cairns.sources.video import Video
 
 SIZE = 64
 

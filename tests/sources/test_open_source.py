@@ -5,15 +5,20 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
-from cairns.errors import CairnsError
-from cairns.sources import DATASETS, Subset, open_source
+from cairns.config import VideoConfig
+from cairns.errors import CairnsError, UnreadableImage
+from cairns.files.videos import VideoWriter
+from cairns.geometry import Placement
+from cairns.sources import DATASETS, Source, Subset, open_source, whole_word
 from cairns.sources.base import Annotations
 from cairns.sources.digits import Digits
 from cairns.sources.folder import Folder
 from cairns.sources.mtfl import MTFL
+from cairns.sources.video import Videos
 
 
 def test_a_folder(photos: Path) -> None:
@@ -78,14 +83,108 @@ def test_a_drive_letter_is_no_dataset() -> None:
         open_source("C:/nowhere")
 
 
-def test_every_dataset_of_the_paper_is_there_and_has_its_class() -> None:
+def test_every_dataset_of_the_paper_is_there_and_has_its_opener() -> None:
     assert set(DATASETS) >= {
         "celeba", "aflw", "cats", "cars", "shoes", "human36m", "mnist", "animals", "mtfl", "digits"
     }  # fmt: skip
     for dataset in DATASETS.values():
         module, _, kind = dataset.kind.partition(":")
-        assert isinstance(getattr(importlib.import_module(f"cairns.sources.{module}"), kind), type)
+        assert callable(getattr(importlib.import_module(f"cairns.sources.{module}"), kind))
         assert dataset.text
+
+
+# Videos
+
+
+def write_video(path: Path, frames: int = 6) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with VideoWriter(path, (32, 24), 25) as writer:
+        for frame in range(frames):
+            writer.add(np.full((24, 32, 3), 30 * frame, np.uint8))
+    return path
+
+
+def names_of(source: Source) -> list[str]:
+    return [source.name(index) for index in range(len(source))]
+
+
+def test_a_video_a_list_of_videos_and_a_folder_of_them(tmp_path: Path) -> None:
+    first, second = write_video(tmp_path / "a.mp4"), write_video(tmp_path / "deep" / "b.MP4", 4)
+    one = open_source(first)
+    assert isinstance(one, Videos)
+    assert names_of(one) == [f"a.mp4:{frame:06d}" for frame in range(6)]
+    for words in ([first, second], tmp_path, [str(first), str(tmp_path / "deep")]):
+        source = open_source(words)
+        assert isinstance(source, Videos)
+        assert len(source) == 10
+        again = open_source(source.words)
+        assert names_of(again) == names_of(source)
+
+
+def test_the_config_of_videos_reaches_them_and_nothing_else(tmp_path: Path, photos: Path) -> None:
+    config = VideoConfig(every=2, crop=(0, 0, 20, 20))
+    source = open_source(write_video(tmp_path / "a.mp4"), video=config)
+    assert names_of(source) == ["a.mp4:000000", "a.mp4:000002", "a.mp4:000004"]
+    assert source.box(1) == Placement(0, 0, 20, 20)
+    assert len(open_source(photos, video=config)) == 12
+
+
+def test_where_there_are_images_videos_are_left_alone(tmp_path: Path, photos: Path) -> None:
+    write_video(photos / "deep" / "a.mp4")
+    source = open_source(photos)
+    assert isinstance(source, Folder)
+    assert len(source) == 12
+    mixed = open_source([photos / "00.jpg", photos / "deep" / "a.mp4"])
+    assert isinstance(mixed, Folder)
+    with pytest.raises(UnreadableImage, match="not a readable image"):
+        mixed.image(1)
+    hidden = tmp_path / "hidden"
+    write_video(hidden / "a.mp4")
+    (hidden / ".thumbnail.png").write_bytes((photos / "01.png").read_bytes())
+    assert isinstance(open_source(hidden), Videos)
+
+
+def test_a_missing_or_a_damaged_video_is_refused(tmp_path: Path) -> None:
+    good = write_video(tmp_path / "a.mp4")
+    with pytest.raises(CairnsError, match=r"There is no file or folder .*nowhere\.mp4\."):
+        open_source(tmp_path / "nowhere.mp4")
+    with pytest.raises(CairnsError, match="There is no file or folder"):
+        open_source([good, tmp_path / "nowhere.mp4"])
+    (tmp_path / "b.avi").write_text("no video")
+    with pytest.raises(CairnsError, match=r"None of the 1 videos could be read; the first: b\.avi is not"):
+        open_source(tmp_path / "b.avi")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CairnsError, match="holds no images"):
+        open_source(tmp_path / "empty")
+
+
+def test_a_deeplabcut_project_gets_the_config_of_videos(tmp_path: Path) -> None:
+    (tmp_path / "labeled-data").mkdir()
+    write_video(tmp_path / "videos" / "a.mp4")
+    source = open_source(f"deeplabcut:{tmp_path}", video=VideoConfig(frames=2))
+    assert isinstance(source, Videos)
+    assert names_of(source) == ["a.mp4:000000", "a.mp4:000005"]
+    assert names_of(open_source(source.words, video=VideoConfig(frames=2))) == names_of(source)
+    with pytest.raises(CairnsError, match="DeepLabCut needs the folder"):
+        open_source(f"deeplabcut:{tmp_path / 'nowhere'}")
+    with pytest.raises(CairnsError, match="no source named 'deeplabcut-mouse'; variants of deeplabcut: none"):
+        open_source(f"deeplabcut-mouse:{tmp_path}")
+
+
+@pytest.mark.parametrize("word", ["a.mp4", "deeplabcut:project"])
+def test_a_word_made_whole_opens_the_same_from_anywhere(
+    word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_video(tmp_path / "a.mp4")
+    write_video(tmp_path / "project" / "videos" / "a.mp4")
+    (tmp_path / "project" / "labeled-data").mkdir()
+    monkeypatch.chdir(tmp_path)
+    expected, whole = names_of(open_source(word)), whole_word(word)
+    monkeypatch.chdir("/")
+    assert names_of(open_source(whole)) == expected
+
+
+# Names and parts
 
 
 def test_an_unknown_variant_is_refused_with_the_known_ones() -> None:
@@ -94,8 +193,6 @@ def test_an_unknown_variant_is_refused_with_the_known_ones() -> None:
 
 
 def test_a_subset_is_a_source_in_its_own_order(make_source: type) -> None:
-    import numpy as np
-
     images = [np.full((8, 8, 1), i, np.uint8) for i in range(4)]
     points = np.arange(16.0).reshape(4, 2, 2)
     whole = make_source(images, Annotations(("a", "b"), points, (0, 1)))

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from tyro.conf import Positional
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from cairns.config import VideoConfig
+    from cairns.geometry import Placement
 
 
 @dataclass(frozen=True)
@@ -25,11 +32,21 @@ class Inspect:
     """
 
     source: Positional[tuple[str, ...]]
-    """A folder of images, image files, or a source name."""
+    """A folder of images or videos, image files, videos, or a source name."""
     split: Literal["train", "labels", "test"] = "train"
     """Which images: for discovery, for fitting regressors, for testing."""
     sheet: Path | None = None
     """Where to write the contact sheet (PNG or JPEG); annotations are drawn where there are any."""
+    every: int = 1
+    """Of videos: take every so many frames."""
+    frames: int = 0
+    """Of videos: at most so many frames of each, evenly spread (0: all)."""
+    crop: str | None = None
+    """Of videos: the region of interest in pixels, LEFT,TOP,WIDTH,HEIGHT."""
+    background: Literal["keep", "grey", "mean"] = "keep"
+    """Of videos by a static camera: fill the background with grey, or with its mean colour."""
+    follow: bool = False
+    """Of videos by a static camera: a square crop that follows the subject."""
     images: int = 48
     """How many images the contact sheet shows."""
     json: Path | None = None
@@ -45,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
 def show_list() -> int:
     from cairns.sources import DATASETS
 
-    print(f"{'FOLDER or FILE...':20}your own images: any common format, size and aspect")
+    print(f"{'FOLDER or FILE...':20}your own images or videos: any common format, size and aspect")
     for name, dataset in DATASETS.items():
         words = name if dataset.embedded else f"{name}:{'FILE' if name in ('csv', 'coco') else 'FOLDER'}"
         variants = f" ({', '.join(f'{name}-{one}' for one in dataset.variants)})" if dataset.variants else ""
@@ -61,12 +78,13 @@ def inspect(args: Inspect) -> int:
     from cairns.files.overlay import contact_sheet, draw_landmarks, write_image
     from cairns.sources import open_source
     from cairns.sources.images import has_colour
+    from cairns.sources.video import Videos
     from cairns.training.prepared import square
     from cairns.training.progress import Progress
 
     if args.images < 1:
         raise CairnsError(f"--images must be at least 1; got {args.images}.")
-    source = open_source(args.source, args.split)
+    source = open_source(args.source, args.split, video_config(args))
     sizes: dict[str, int] = {}
     unreadable: dict[str, str] = {}
     coloured = 0
@@ -132,11 +150,13 @@ def inspect(args: Inspect) -> int:
     if args.sheet is not None:
         config = Config()
         tile = 128
-        tiles = []
+        tiles: list[NDArray[np.uint8]] = []
         for index in np.linspace(0, len(source) - 1, min(args.images, len(source))).astype(int):
             if source.name(int(index)) in unreadable:
                 continue
             pixels, place = square(source, int(index), config, size=tile)
+            if isinstance(source, Videos):
+                tiles.append(before_preparation(source.raw(int(index)), place, tile))
             points = np.empty((0, 2))
             if annotations is not None:
                 points = place.to_unit(annotations.points[index]) * tile
@@ -145,4 +165,34 @@ def inspect(args: Inspect) -> int:
             raise CairnsError("None of the images chosen for the contact sheet could be read.")
         write_image(args.sheet, contact_sheet(tiles, columns=8))
         print(f"contact sheet: {args.sheet}")
+        if isinstance(source, Videos):
+            print("each frame twice: as the camera saw it with the crop drawn, and as the model sees it")
     return 0
+
+
+def video_config(args: Inspect) -> VideoConfig:
+    from cairns.config import Config, VideoConfig, check
+    from cairns.geometry import parse_box
+
+    crop: tuple[float, ...] = ()
+    if args.crop is not None:
+        box = parse_box(args.crop)
+        crop = (box.x, box.y, box.width, box.height)
+    video = VideoConfig(args.every, args.frames, crop, args.background, args.follow)
+    check(Config(video=video))
+    return video
+
+
+def before_preparation(frame: NDArray[np.uint8], place: Placement, tile: int) -> NDArray[np.uint8]:
+    """The whole frame as a tile, with the part that the model sees marked."""
+    import cv2
+    import numpy as np
+
+    from cairns import geometry
+
+    whole = geometry.fit_box(frame.shape[1], frame.shape[0], "pad")
+    picture = geometry.extract(frame, replace(whole, fill=255), tile)
+    corners = whole.to_unit(place.to_original(np.array([(0.0, 0.0), (1.0, 1.0)]))) * tile
+    (left, top), (right, bottom) = corners.round().astype(int).tolist()
+    cv2.rectangle(picture, (left, top), (right - 1, bottom - 1), (255, 60, 60), 1)
+    return picture

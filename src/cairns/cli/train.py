@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 from tyro.conf import Positional
@@ -27,7 +27,7 @@ class Train:
     """
 
     source: Positional[tuple[str, ...]] = ()
-    """A folder of images, image files, or a name such as digits (`cairns data list`)."""
+    """A folder of images or videos, image files, videos, or a name such as digits (`cairns data list`)."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
     """The run folder to write."""
     landmarks: int | None = None
@@ -38,6 +38,20 @@ class Train:
     """Length of training; every milestone of the preset moves along."""
     config: Path | None = None
     """A config.json to start from instead of a preset."""
+    start: Annotated[str | None, tyro.conf.arg(name="from", metavar="MODEL")] = None
+    """Train this run or shipped model further, on the images given, for a third of its first length."""
+    every: int = 1
+    """Of videos: take every so many frames."""
+    frames: int = 0
+    """Of videos: at most so many frames of each, evenly spread (0: all)."""
+    crop: str | None = None
+    """Of videos: the region of interest in pixels, LEFT,TOP,WIDTH,HEIGHT."""
+    background: Literal["keep", "grey", "mean"] = "keep"
+    """Of videos by a static camera: fill the background with grey, or with its mean colour."""
+    follow: bool = False
+    """Of videos by a static camera: a square crop that follows the subject."""
+    flow: bool = False
+    """Of videos: learn from optical flow beside random warps."""
     set: tuple[str, ...] = ()
     """Single values of the config, such as losses.sep=0 train.seed=3."""
     seed: int | None = None
@@ -70,7 +84,8 @@ def main(argv: Sequence[str]) -> int:
             preset=args.preset,
             steps=args.steps,
             config=args.config,
-            values=args.set if args.seed is None else (*args.set, f"train.seed={args.seed}"),
+            values=assignments(args),
+            start=args.start,
             threads=args.threads,
             resume=args.resume,
             overwrite=args.overwrite,
@@ -79,6 +94,32 @@ def main(argv: Sequence[str]) -> int:
         return 0
 
     return report_failures(work, f"cairns train --out {args.out} --resume")
+
+
+def assignments(args: Train) -> tuple[str, ...]:
+    """The options that stand for single values of the config, as for --set, whose own come last."""
+    from cairns.geometry import parse_box
+
+    values: list[str] = []
+    if args.seed is not None:
+        values.append(f"train.seed={args.seed}")
+    if args.every != 1:
+        values.append(f"video.every={args.every}")
+    if args.frames:
+        values.append(f"video.frames={args.frames}")
+    if args.crop is not None:
+        box = parse_box(args.crop)
+        values.append(f"video.crop=[{box.x},{box.y},{box.width},{box.height}]")
+    if args.background != "keep":
+        values.append(f"video.background={args.background}")
+    if args.follow:
+        values.append("video.follow=true")
+    if args.flow:
+        values += FLOW
+    return (*values, *args.set)
+
+
+FLOW = ("warp.flow_share=0.5", "losses.flow_prefer=100")  # what --flow stands for
 
 
 def report_failures(work: Callable[[], int], go_on: str) -> int:

@@ -62,6 +62,7 @@ def write_report(run: Run) -> Path:
         morphs=morph_players(pairs, [frames for frames, _ in morphs], images, detection.landmarks),
         charts=charts(run, config),
         health=health(summary["health"]),
+        temporal=over_time(summary.get("temporal")),
         facts=facts(run, config, summary),
         command=html.escape(f"cairns detect {run.folder} IMAGE... --out found --overlay"),
     )
@@ -207,6 +208,32 @@ def health(rows: list[dict[str, Any]]) -> str:
             f"<td>{row['warp_error']:.1%}</td><td>{row['spread']:.1%}</td><td>{near}</td></tr>"
         )
     return "".join(cells)
+
+
+def over_time(measured: dict[str, Any] | None) -> str:
+    """Of videos: how steady each landmark is, and its path over the first frames."""
+    if not measured:
+        return ""
+    paths = np.array(measured["trajectories"])  # (n, K, 2)
+    rows = []
+    for k, colour in enumerate(colours(paths.shape[1])):
+        drift = measured["flow_pixels"][k]
+        rows.append(
+            f'<tr><td><span class="dot" style="--c:{hexadecimal(colour)}"></span>{k}</td>'
+            f"<td>{measured['jitter_pixels'][k]:.2f} px</td>"
+            f"<td>{'' if drift is None else f'{drift:.2f} px'}</td>"
+            f"<td>{measured['low_confidence'][k]:.0%}</td></tr>"
+        )
+    plots = "".join(pictures.trajectories(title, paths[:, :, axis]) for axis, title in enumerate(("x", "y")))
+    return (
+        '<section id="time"><h2>Over time</h2>'
+        f"<p>The first {measured['frames']} frames of a video, in pixels of the original frame. Jitter: what "
+        "moves from frame to frame. Flow: distance from where the optical flow says that the landmark was "
+        "five frames before. Low confidence: the share of frames on which it is below 0.3.</p>"
+        f'<div class="charts">{plots}</div>'
+        '<div class="scroll"><table><thead><tr><th>landmark</th><th>jitter</th><th>flow</th>'
+        f"<th>low confidence</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>\n"
+    )
 
 
 def facts(run: Run, config: Config, summary: dict[str, Any]) -> str:

@@ -87,3 +87,26 @@ def chart(title: str, steps: Sequence[float], values: Sequence[float], unit: str
         f'<text x="{width - 8}" y="{height - 6}" text-anchor="end">step {steps[-1]:.0f}</text></svg>'
         f'<p class="value">{values[-1]:.3g} {html.escape(unit)}</p></figure>'
     )
+
+
+def trajectories(title: str, paths: NDArray[np.floating]) -> str:
+    """A coordinate (n, K) of each landmark over time, in its colour."""
+    width, height, left, top, bottom = 320, 170, 44, 10, 24
+    low, high = float(np.nanmin(paths)), float(np.nanmax(paths))
+    high = max(high, low + 1e-9)
+    across = left + (width - left - 8) * np.arange(len(paths)) / max(len(paths) - 1, 1)
+    lines = ""
+    for k, colour in enumerate(colours(paths.shape[1])):
+        down = top + (height - top - bottom) * (high - paths[:, k]) / (high - low)
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, down, strict=True))
+        lines += f'<polyline data-k="{k}" style="stroke:{hexadecimal(colour)}" points="{points}"/>'
+    return (
+        f'<figure class="chart"><figcaption>{html.escape(title)}, pixels</figcaption>'
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{html.escape(title)} of each '
+        f'landmark over {len(paths)} frames">{lines}'
+        f'<text x="{left - 6}" y="{top + 8}" text-anchor="end">{high:.0f}</text>'
+        f'<text x="{left - 6}" y="{height - bottom}" text-anchor="end">{low:.0f}</text>'
+        f'<text x="{left}" y="{height - 6}">0</text>'
+        f'<text x="{width - 8}" y="{height - 6}" text-anchor="end">frame {len(paths) - 1}</text></svg>'
+        "</figure>"
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from cairns.config import EVERY_FRAME, VideoConfig
 from cairns.errors import CairnsError
 from cairns.sources.base import Annotations, Attributes, Source, Split, Subset
 
@@ -55,13 +56,19 @@ DATASETS = {
         "animals:Animals", "Animals with Attributes: five species in profile, all facing left"
     ),
     "horses": Dataset("horses:Horses", "Weizmann horses cut out by their masks"),
+    "deeplabcut": Dataset("deeplabcut:open_project", "a DeepLabCut project: its videos, its labelled frames"),
     "csv": Dataset("annotated:LandmarkTable", "your images with landmarks in a CSV file"),
     "coco": Dataset("annotated:CocoKeypoints", "your images with landmarks in a COCO keypoints file"),
 }
 
 
-def open_source(words: str | Path | Sequence[str | Path], split: Split = "train") -> Source:
-    """A folder, a list of image files, or `name:path`. `split` matters where the dataset has splits."""
+def open_source(
+    words: str | Path | Sequence[str | Path], split: Split = "train", video: VideoConfig = EVERY_FRAME
+) -> Source:
+    """A folder, a list of image files or of videos, or `name:path`.
+
+    `split` matters where the dataset has splits, `video` where there are videos.
+    """
     if isinstance(words, str | Path):
         words = [words]
     if not any(str(word) for word in words):
@@ -77,12 +84,18 @@ def open_source(words: str | Path | Sequence[str | Path], split: Split = "train"
                 raise CairnsError(f"There is no source named {name!r}; variants of {base}: {known}.")
             module, _, kind = dataset.kind.partition(":")
             opener = getattr(importlib.import_module(f"cairns.sources.{module}"), kind)
+            if base == "deeplabcut":
+                return cast(Source, opener(Path(rest), split, video))
             return cast(Source, opener(rest if dataset.embedded else Path(rest), split, variant))
         if colon and len(name) > 1:  # one letter before a colon is a drive, not a dataset
             raise CairnsError(f"There is no source named {name!r}; `cairns data list` shows them all.")
-    from cairns.sources.folder import Folder
+    from cairns.sources.folder import Folder, holds_images
+    from cairns.sources.video import Videos, video_files
 
-    return Folder([Path(word) for word in words])
+    paths = [Path(word) for word in words]
+    if video_files(paths) and not any(map(holds_images, paths)):
+        return Videos(paths, video)
+    return Folder(paths)
 
 
 def whole_word(word: str) -> str:

@@ -15,6 +15,22 @@ from cairns.sources.base import Annotations, Attributes
 from cairns.sources.images import EXTENSIONS, read_image
 
 
+def is_image(file: Path) -> bool:
+    return file.suffix.lower() in EXTENSIONS and file.is_file() and not file.name.startswith(".")
+
+
+def holds_images(path: Path) -> bool:
+    """Whether a file is an image, or a folder has one below it."""
+    return any(map(is_image, path.rglob("*"))) if path.is_dir() else is_image(path)
+
+
+def paths_apart(files: Sequence[Path]) -> list[str]:
+    """The files' paths below the folder that all of them lie in."""
+    whole = [file.resolve() for file in files]
+    base = os.path.commonpath([file.parent for file in whole])
+    return [path.relative_to(base).as_posix() for path in whole]
+
+
 class Folder:
     annotations: Annotations | None = None
     attributes: Attributes | None = None
@@ -26,11 +42,7 @@ class Folder:
         self.files: list[tuple[Path, str]] = []
         for path in paths:
             if path.is_dir():
-                found = sorted(
-                    file
-                    for file in path.rglob("*")
-                    if file.suffix.lower() in EXTENSIONS and file.is_file() and not file.name.startswith(".")
-                )
+                found = sorted(filter(is_image, path.rglob("*")))
                 if not found:
                     raise CairnsError(
                         f"The folder {path} holds no images ({', '.join(sorted(EXTENSIONS))}), "
@@ -43,12 +55,8 @@ class Folder:
                 raise CairnsError(f"There is no file or folder {path}.")
         if len({name for _, name in self.files}) < len(self.files):
             # Two images of one name: tell them apart by where they lie.
-            whole = [file.resolve() for file, _ in self.files]
-            base = os.path.commonpath([file.parent for file in whole])
-            self.files = [
-                (file, path.relative_to(base).as_posix())
-                for (file, _), path in zip(self.files, whole, strict=True)
-            ]
+            files = [file for file, _ in self.files]
+            self.files = list(zip(files, paths_apart(files), strict=True))
 
     def __len__(self) -> int:
         return len(self.files)

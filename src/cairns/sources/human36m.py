@@ -23,6 +23,7 @@ from cairns.errors import CairnsError, UnreadableImage
 from cairns.geometry import Placement
 from cairns.sources import ACTIONS
 from cairns.sources.base import Annotations, Attributes, Split, require
+from cairns.sources.video import Video
 
 SUBJECTS = {"train": ("S1", "S5", "S6", "S7", "S8", "S9"), "test": ("S11",)}
 GREY = 128
@@ -41,7 +42,6 @@ SWAPS = tuple((JOINTS.index(f"left {joint}"), JOINTS.index(f"right {joint}")) fo
 # The box: the shares that leg and trunk have in the height of the dataset's skeleton, ankle to head top;
 # the edge in such heights; what is left below the lower foot, in edges.
 LEG_SHARE, TRUNK_SHARE, EDGE, BELOW = 0.55, 0.45, 1.4, 0.05
-NEAR = 48  # frames it is quicker to decode than to jump over
 
 Masks = Callable[[int], NDArray[np.bool_]]
 
@@ -156,47 +156,6 @@ def _read_poses(video: Path) -> NDArray[np.float64]:
     if values.shape[-1] != 2 * len(JOINTS) or values.size == 0:
         raise CairnsError(f"{path}: expected poses of 64 numbers a frame; got an array of {values.shape}.")
     return values.reshape(-1, len(JOINTS), 2)
-
-
-class Video:
-    """Any frame of a video by its number; the next ones are quick."""
-
-    def __init__(self, path: Path) -> None:
-        import av
-
-        self.path, self.error = path, av.error.FFmpegError
-        try:
-            self.container: Any = av.open(str(path))
-            self.stream: Any = self.container.streams.video[0]
-            # When frames are shown, in that order: read without decoding them.
-            self.times = sorted(
-                packet.pts for packet in self.container.demux(self.stream) if packet.pts is not None
-            )
-        except (self.error, IndexError) as error:
-            raise UnreadableImage(f"{path.name} is not a readable video ({error})") from None
-        self.stream.thread_type = "AUTO"
-        self.frames: Any = iter(())  # being decoded
-        self.last: int | None = None  # the frame decoded last
-
-    def read(self, frame: int, form: str) -> NDArray[np.uint8]:
-        """One frame as `rgb24` (H, W, 3) or `gray` (H, W). Raises UnreadableImage."""
-        if frame >= len(self.times):
-            raise UnreadableImage(f"{self.path.name} ends after {len(self.times)} frames")
-        try:
-            if self.last is None or not 0 < frame - self.last <= NEAR:
-                self.container.seek(self.times[frame], stream=self.stream)  # to the key frame before it
-                self.frames = self.container.decode(self.stream)
-            found = next(
-                shown for shown in self.frames if shown.pts is not None and shown.pts >= self.times[frame]
-            )
-        except (self.error, StopIteration) as error:
-            self.last = None
-            raise UnreadableImage(f"frame {frame} of {self.path.name} cannot be decoded ({error})") from None
-        self.last = frame
-        if found.pts != self.times[frame]:
-            self.last = None
-            raise UnreadableImage(f"frame {frame} of {self.path.name} is missing")
-        return np.asarray(found.to_ndarray(format=form))
 
 
 def open_masks(path: Path) -> Masks:

@@ -12,27 +12,29 @@ from numpy.typing import NDArray
 from cairns.errors import UnreadableImage
 
 EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")  # no others: some start programs, as EPS does
 MAX_PIXELS = 128_000_000  # a decoded image of this size takes 384 MB; larger ones are refused unread
 MIN_EDGE = 8
 
 
-def read_image(path: Path | BinaryIO, upright: bool = True) -> NDArray[np.uint8]:
+def read_image(path: Path | BinaryIO, upright: bool = True, most: int = MAX_PIXELS) -> NDArray[np.uint8]:
     """The image as it is meant to be seen: (H, W, 3), or (H, W, 1) if it is grey.
 
     EXIF rotation is applied, 16 bits become 8, CMYK becomes RGB, transparency becomes white. Datasets whose
-    annotations count pixels as they are stored leave the rotation out (`upright=False`).
+    annotations count pixels as they are stored leave the rotation out (`upright=False`). More than `most`
+    pixels are refused.
     Raises UnreadableImage with the reason; the size is checked before anything is decoded.
     """
-    from PIL import Image, ImageOps
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns of odd metadata; the pixels are what counts
-            with Image.open(path) as opened:
+            with Image.open(path, formats=FORMATS) as opened:
                 width, height = opened.size
-                if width * height > MAX_PIXELS:
+                if width * height > most:
                     raise UnreadableImage(
-                        f"{width}x{height} pixels, more than the limit of {MAX_PIXELS // 10**6} megapixels"
+                        f"{width}x{height} pixels, more than the limit of {most // 10**6} megapixels"
                     )
                 if min(width, height) < MIN_EDGE:
                     raise UnreadableImage(f"{width}x{height} pixels, smaller than {MIN_EDGE}x{MIN_EDGE}")
@@ -47,8 +49,11 @@ def read_image(path: Path | BinaryIO, upright: bool = True) -> NDArray[np.uint8]
                 return np.asarray(image.convert("RGB"))
     except UnreadableImage:
         raise
+    except UnidentifiedImageError:
+        known = " or ".join((", ".join(FORMATS[:-1]), FORMATS[-1]))
+        raise UnreadableImage(f"not a readable image (expected {known})") from None
     except Image.DecompressionBombError:
-        raise UnreadableImage(f"more than the limit of {MAX_PIXELS // 10**6} megapixels") from None
+        raise UnreadableImage(f"more than the limit of {most // 10**6} megapixels") from None
     except Exception as error:  # whatever a damaged or hostile file makes the decoder raise
         reason = str(error).split("\n")[0] or type(error).__name__
         raise UnreadableImage(f"not a readable image ({reason})") from None

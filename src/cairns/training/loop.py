@@ -24,8 +24,17 @@ from cairns.errors import CairnsError
 from cairns.evaluation.consistency import warp_errors
 from cairns.model.autoencoder import Autoencoder
 from cairns.sources.base import Source
+from cairns.sources.video import Videos
 from cairns.training import schedule
-from cairns.training.checkpoint import load_checkpoint, save_checkpoint, save_tensors, write_atomically
+from cairns.training.checkpoint import (
+    load_checkpoint,
+    load_tensors,
+    load_weights,
+    save_checkpoint,
+    save_tensors,
+    write_atomically,
+)
+from cairns.training.flows import prepare_flows
 from cairns.training.prepared import Prepared, prepare, to_tensor
 from cairns.training.progress import Progress
 from cairns.training.recalibrate import recalibrate
@@ -48,8 +57,18 @@ class Interrupted(Exception):
     """Stopped by the user; everything is saved."""
 
 
-def train(config: Config, source: Source, out: Path, *, resume: bool = False, overwrite: bool = False) -> Run:
+def train(
+    config: Config,
+    source: Source,
+    out: Path,
+    *,
+    start: Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Run:
     """Train a model on a source's images into the run folder `out`; returns the finished run.
+
+    `start` is the weights file of a model of the same config to go out from.
 
     With `resume` the folder's own config is used. A run that was killed at any moment and resumed
     ends with the weights of one that was not (bit for bit on one thread).
@@ -64,13 +83,19 @@ def train(config: Config, source: Source, out: Path, *, resume: bool = False, ov
     aside = None if resume else set_aside(run)
     fresh = not run.config_file.exists()
     if fresh:
-        run.start(config, source.words)
+        run.start(config, source.words, start)
 
     # The data: decoded once, a few images held out.
     try:
         with Progress("preparing", len(source)) as bar:
             images = prepare(source, config, run.cache_folder, lambda done, _: bar.update(done))
         rows, held_out = split(images, settings.seed)
+        flows = None
+        if config.warp.flow_share:
+            with Progress("optical flow", len(images)) as bar:
+                flows = prepare_flows(
+                    source, images, config, run.cache_folder, lambda done, _: bar.update(done)
+                )
     except BaseException as error:
         # Leave nothing behind that is in the way of the next attempt; lose no run that was there.
         if aside or (fresh and isinstance(error, CairnsError)):
@@ -83,8 +108,14 @@ def train(config: Config, source: Source, out: Path, *, resume: bool = False, ov
 
     # The state: model, optimiser, the weights' moving average.
     model = Autoencoder(config.model, seed=settings.seed)
+    if "start" in run.meta() and not run.checkpoint_file.exists():
+        start = Path(run.meta()["start"])
+        load_weights(model, load_tensors(start)[0], start)
     optimiser = torch.optim.Adam(
-        model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+        model.parameters(),
+        lr=settings.learning_rate,
+        betas=(0.9, settings.beta2),
+        weight_decay=settings.weight_decay,
     )
     average: dict[str, Tensor] = {}
     tps = RandomTPS(config.warp, config.model)
@@ -114,8 +145,9 @@ def train(config: Config, source: Source, out: Path, *, resume: bool = False, ov
             for group in optimiser.param_groups:
                 group["lr"] = schedule.learning_rate(settings, step)
             batch = rows[schedule.batch_rows(len(rows), settings.batch_size, step, settings.seed)]
-            terms = step_losses(model, images.batch(batch), tps, config, step)
-            loss = losses.total(terms, config.losses, schedule.recon_weight(config, step))
+            pairs = flows.pairs(images, batch) if flows else None
+            terms = step_losses(model, images.batch(batch), tps, config, step, pairs)
+            loss = losses.total(terms, schedule.weights(config, step))
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
             norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
@@ -156,7 +188,7 @@ def train(config: Config, source: Source, out: Path, *, resume: bool = False, ov
     subset = min(settings.recalibration_images, len(rows))
     recalibrate(model, batches(images, rows, subset, settings.seed))
     save_tensors(run.model_file, model.state_dict())
-    finish(run, model, config, images, checks, rate)
+    finish(run, model, config, source, images, checks, rate)
     shutil.rmtree(run.cache_folder)
     return run
 
@@ -200,9 +232,17 @@ def keep_maps(run: Run, model: Autoencoder, images: Tensor, step: int) -> None:
 
 
 def finish(
-    run: Run, model: Autoencoder, config: Config, images: Prepared, checks: Tensor, rate: float
+    run: Run,
+    model: Autoencoder,
+    config: Config,
+    source: Source,
+    images: Prepared,
+    checks: Tensor,
+    rate: float,
 ) -> None:
     """Measure the finished model and write it all to summary.json."""
+    from cairns.evaluation.temporal import temporal
+    from cairns.predictor import Predictor
     from cairns.training.health import examine
 
     work = step_gflop(model, config)
@@ -221,6 +261,9 @@ def finish(
         "warp_error": round(float(warp_errors(model, checks).mean()), 5),
         "health": examine(model, checks),
     }
+    if isinstance(source, Videos):
+        steady = temporal(Predictor(model, config), source.unsampled())
+        summary["temporal"] = steady.to_dict() if steady else None
     write_atomically(run.summary_file, json.dumps(summary, indent=2).encode())
 
 

@@ -57,9 +57,14 @@ class Progress:
             self._line("")
 
     @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.started
+
+    @property
     def rate(self) -> float:
         """Units per second since the start."""
-        elapsed = time.monotonic() - self.started
+        elapsed = self.elapsed
         return (self.done - self.first) * self.per_step / elapsed if elapsed > 0 else 0.0
 
     def update(self, done: int, note: str = "") -> None:

@@ -85,14 +85,29 @@ class Run:
     def config(self) -> Config:
         return from_dict(self.meta()["config"])
 
-    def start(self, config: Config, source: Sequence[str]) -> None:
+    def names(self) -> list[str]:
+        """What the landmarks are called: their numbers, unless somebody named them."""
+        given = self.meta().get("names", {})
+        return [str(given.get(str(k), k)) for k in range(self.config().model.landmarks)]
+
+    def rename(self, names: Sequence[str]) -> None:
+        given = {str(k): name for k, name in enumerate(names) if name != str(k)}
+        write_atomically(self.config_file, json.dumps(self.meta() | {"names": given}, indent=2).encode())
+
+    def start(self, config: Config, source: Sequence[str], weights: Path | None = None) -> None:
+        """Write config.json. A run that goes out from another model's `weights` remembers them until its
+        first checkpoint, and takes over the names of its landmarks and what it looks for on photos."""
         import torch
 
         from cairns import __version__
 
         self.folder.mkdir(parents=True, exist_ok=True)
         versions = {"cairns": __version__, "torch": torch.__version__, "python": platform.python_version()}
-        meta = {"config": to_dict(config), "source": list(source), "versions": versions}
+        meta: dict[str, Any] = {"config": to_dict(config), "source": list(source), "versions": versions}
+        if weights is not None:
+            before = Run(weights.parent).meta()
+            meta |= {key: before[key] for key in ("names", "finder") if key in before}
+            meta["start"] = str(weights.resolve())
         write_atomically(self.config_file, json.dumps(meta, indent=2).encode())
 
     def truncate_log(self, step: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -9,6 +11,8 @@ from cairns import geometry, losses
 from cairns.config import Config
 from cairns.model.autoencoder import Autoencoder
 from cairns.training import schedule
+from cairns.training.flows import Pairs
+from cairns.warps import flow
 from cairns.warps.tps import RandomTPS
 
 
@@ -27,21 +31,43 @@ def generator_of(seed: int, step: int) -> torch.Generator:
 
 
 def step_losses(
-    model: Autoencoder, images: Tensor, tps: RandomTPS, config: Config, step: int
+    model: Autoencoder,
+    images: Tensor,
+    tps: RandomTPS,
+    config: Config,
+    step: int,
+    pairs: Pairs | None = None,
 ) -> dict[str, Tensor]:
-    """The terms of Eq. 13 by name, unweighted, for images (B, C, n, n)."""
+    """The terms of Eq. 13 by name, unweighted, for images (B, C, n, n), and for videos their `pairs`."""
     generator = generator_of(config.train.seed, step)
     if config.model.channels == 3:  # the paper jitters colour images only
-        images = jitter(images, config.train.brightness, config.train.contrast, generator)
+        # Both frames of a pair side by side, so that they get the same.
+        whole = images if pairs is None else torch.cat((images, pairs.earlier), dim=3)
+        whole = jitter(whole, config.train.brightness, config.train.contrast, generator)
+        if pairs is None:
+            images = whole
+        else:
+            images, earlier = whole.chunk(2, dim=3)
+            pairs = replace(pairs, earlier=earlier)
     padded = model.pad(images)
     detection = model.detector(padded)
     warp = tps.draw(detection.landmarks, generator, schedule.landmark_share(config, step))
     # Reading the unpadded image with its edge values repeated is the same as reading the padded one.
     warped = geometry.sample(images, warp.pixels).contiguous(memory_format=torch.channels_last)
+    if pairs is not None:
+        # Some samples are compared with an earlier frame instead, through the optical flow.
+        by_flow = pairs.known & (torch.rand(len(images), generator=generator) < config.warp.flow_share)
+        warped = torch.where(by_flow[:, None, None, None], model.pad(pairs.earlier), warped)
     moved = model.detector(warped)
     decoded = model.decode(detection.landmarks, model.describe(padded, detection))
+    mapped, landmarks = warp.map(moved.landmarks), detection.landmarks
+    if pairs is not None:
+        # The flow leads from this frame to the earlier one: there the two must meet.
+        chosen = by_flow[:, None, None]
+        landmarks = torch.where(chosen, flow.follow(pairs.flow, landmarks), landmarks)
+        mapped = torch.where(chosen, moved.landmarks, mapped)
     weights = config.losses
-    return {
+    terms = {
         "recon": losses.reconstruction(decoded, images, weights.colour_sigma),
         "conc": (
             losses.concentration(detection.variances, weights.concentration)
@@ -49,5 +75,9 @@ def step_losses(
         )
         / 2,
         "sep": losses.separation(detection.landmarks, weights.sep_sigma),
-        "eqv": losses.equivariance(warp.map(moved.landmarks), detection.landmarks),
+        "eqv": losses.equivariance(mapped, landmarks),
     }
+    if pairs is not None:
+        sigma = config.model.decoder_sigma
+        terms["flow"] = flow.preference(pairs.flow, detection.landmarks, sigma, weights.flow_prefer_form)
+    return terms
