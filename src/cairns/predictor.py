@@ -36,9 +36,13 @@ class Landmarks:
 class Predictor:
     """Finds landmarks with a trained model. `Predictor.load` takes a run folder or a shipped model."""
 
-    def __init__(self, model: Autoencoder, config: Config) -> None:
+    def __init__(
+        self, model: Autoencoder, config: Config, finder: str = "", names: Sequence[str] | None = None
+    ) -> None:
         self.model = model.eval()
         self.config = config
+        self.names = tuple(names or map(str, range(config.model.landmarks)))  # what the landmarks are called
+        self.finder = finder  # what it looks for on a photo by itself: "face", or nothing
 
     @classmethod
     def load(cls, model: str | Path) -> Predictor:
@@ -50,7 +54,7 @@ class Predictor:
             )
         net = Autoencoder(config.model)
         load_weights(net, load_tensors(run.model_file)[0], run.model_file)
-        return cls(net, config)
+        return cls(net, config, run.meta().get("finder", ""), run.names())
 
     @property
     def landmarks(self) -> int:
@@ -65,6 +69,18 @@ class Predictor:
         training (`config.fit`).
         """
         return next(self.detect_many([image], [box] if box else None))
+
+    def detect_all(self, photo: NDArray[np.uint8] | str | Path) -> list[Landmarks]:
+        """Landmarks of every subject on a photo, from left to right: of each face, for a model of faces."""
+        pixels = read_image(Path(photo)) if isinstance(photo, str | Path) else _checked(photo)
+        boxes = self.subjects(pixels)
+        return list(self.detect_many([pixels] * len(boxes), boxes))
+
+    def subjects(self, image: NDArray[np.uint8]) -> list[geometry.Placement | None]:
+        """Where the subjects are on (H, W, 1 or 3); None stands for the whole image."""
+        from cairns.finders import FINDERS
+
+        return list(FINDERS[self.finder](image)) if self.finder else [None]
 
     def detect_many(
         self,

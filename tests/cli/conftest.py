@@ -2,11 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from PIL import Image
+
+from cairns.cli import main
+
+
+class Said(NamedTuple):
+    """What a call of the command line ended with and said."""
+
+    code: int
+    out: str
+    err: str
+
+    def refused(self, words: str) -> bool:
+        """Exit code 2 and one sentence on stderr with these words in it."""
+        assert self.code == 2, self
+        assert self.err.startswith("cairns: "), self.err
+        assert self.err.count("\n") == 1, self.err
+        assert self.err.rstrip().endswith((".", ")")), self.err
+        assert words in self.err, self.err
+        return True
+
+
+@pytest.fixture
+def cairns(capfd: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """Call the command line and keep what it says."""
+
+    def call(*words: object) -> Said:
+        capfd.readouterr()
+        try:
+            code = main([str(word) for word in words])
+        except SystemExit as leaving:
+            code = int(leaving.code or 0)
+        return Said(code, *capfd.readouterr())
+
+    return call
 
 
 @pytest.fixture(scope="session")

@@ -397,137 +397,12 @@ def test_train_says_where_the_report_is_and_what_comes_next(
     assert "Skipped" not in said.out
 
 
-# detect
+# report, models, demo
 
 
 def rows_of(folder: Path) -> list[dict[str, str]]:
     with (folder / "landmarks.csv").open(newline="") as stream:
         return list(csv.DictReader(stream))
-
-
-def test_detect_writes_pixels_of_every_image(
-    cairns: Callable[..., Said], colour_run: Run, photos: Path, tmp_path: Path
-) -> None:
-    said = cairns("detect", colour_run.folder, photos, "--out", tmp_path / "found")
-    assert said.code == 0, said.err
-    assert "4 landmarks on 12 images" in said.out
-    rows = rows_of(tmp_path / "found")
-    assert len(rows) == 12 * 4
-    assert {row["image"] for row in rows} == {path.name for path in photos.iterdir()}
-    assert {row["landmark"] for row in rows} == {"0", "1", "2", "3"}
-    for row in rows:
-        assert -6 < float(row["x"]) < 54  # the square of 48 pixels around the image, and its margin
-        assert -12 < float(row["y"]) < 48
-        assert 0 <= float(row["confidence"]) <= 1
-    assert not (tmp_path / "found" / "overlays").exists()
-
-
-def test_detect_agrees_with_python(
-    cairns: Callable[..., Said], colour_run: Run, photos: Path, tmp_path: Path
-) -> None:
-    from cairns.predictor import Predictor
-
-    cairns("detect", colour_run.folder, photos / "01.png", photos / "00.jpg", "--out", tmp_path / "found")
-    rows = rows_of(tmp_path / "found")
-    assert [row["image"] for row in rows] == ["01.png"] * 4 + ["00.jpg"] * 4
-    expected = Predictor.load(colour_run.folder).detect(photos / "00.jpg").points
-    found = [[float(row["x"]), float(row["y"])] for row in rows[4:]]
-    np.testing.assert_allclose(found, expected, atol=0.011)
-
-
-def test_detect_draws_overlays(
-    cairns: Callable[..., Said], colour_run: Run, photos: Path, tmp_path: Path
-) -> None:
-    (photos / "deep").mkdir()
-    shutil.copy(photos / "01.png", photos / "deep" / "again.png")
-    assert cairns("detect", colour_run.folder, photos, "--out", tmp_path / "found", "--overlay").code == 0
-    overlays = sorted((tmp_path / "found" / "overlays").rglob("*.png"))
-    assert len(overlays) == 13
-    assert tmp_path / "found" / "overlays" / "deep" / "again.png" in overlays
-    for path in overlays:
-        with Image.open(path) as opened:
-            assert opened.size == (48, 36)
-
-
-def test_every_image_has_its_own_overlay(
-    cairns: Callable[..., Said], colour_run: Run, photos: Path, tmp_path: Path
-) -> None:
-    """Two images whose names differ in the ending alone."""
-    folder = tmp_path / "pair"
-    folder.mkdir()
-    shutil.copy(photos / "00.jpg", folder / "a.jpg")
-    shutil.copy(photos / "01.png", folder / "a.png")
-    assert cairns("detect", colour_run.folder, folder, "--out", tmp_path / "found", "--overlay").code == 0
-    assert len(list((tmp_path / "found" / "overlays").rglob("*.png"))) == 2
-
-
-def test_finished_detections_are_skipped_unless_told_otherwise(
-    cairns: Callable[..., Said], colour_run: Run, photos: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "found"
-    out.mkdir()
-    (out / "landmarks.csv").write_text("finished before")
-    said = cairns("detect", colour_run.folder, photos, "--out", out)
-    assert said.code == 0
-    assert "--overwrite" in said.out
-    assert (out / "landmarks.csv").read_text() == "finished before"
-    assert cairns("detect", colour_run.folder, photos, "--out", out, "--overwrite").code == 0
-    assert len(rows_of(out)) == 48
-
-
-def test_overlays_asked_for_later_are_still_drawn(
-    cairns: Callable[..., Said], colour_run: Run, photos: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "found"
-    cairns("detect", colour_run.folder, photos, "--out", out)
-    assert cairns("detect", colour_run.folder, photos, "--out", out, "--overlay").code == 0
-    assert len(list((out / "overlays").glob("*.png"))) == 12
-
-
-def test_detect_skips_and_names_what_it_cannot_read(
-    cairns: Callable[..., Said], colour_run: Run, photos: Path, tmp_path: Path
-) -> None:
-    (photos / "torn.jpg").write_bytes((photos / "00.jpg").read_bytes()[:200])
-    said = cairns("detect", colour_run.folder, photos, "--out", tmp_path / "found")
-    assert said.code == 0
-    assert "skipped torn.jpg: not a readable image" in said.err
-    assert "on 12 images" in said.out
-    assert len(rows_of(tmp_path / "found")) == 48
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["nothing", "photos", "--out", "found"], "no run folder nothing"),
-        (["photos", "photos", "--out", "found"], "config.json"),
-        (["RUN", "nowhere", "--out", "found"], "no file or folder nowhere"),
-        (["RUN", "--out", "found"], "Name a source"),
-        (["RUN", "bad", "--out", "found"], "None of the 1 images could be read"),
-        (["RUN", "photos", "--out", "file"], "is a file"),
-        (["RUN", "photos", "--out", "file/found"], "file"),
-    ],
-)
-def test_detect_refuses_bad_input_in_one_sentence(
-    cairns: Callable[..., Said],
-    colour_run: Run,
-    photos: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    words: list[str],
-    expected: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("file").write_text("content")
-    Path("bad").mkdir()
-    Path("bad/a.png").write_text("text")
-    said = cairns("detect", *(str(colour_run.folder) if word == "RUN" else word for word in words))
-    assert_one_sentence(said)
-    assert expected in said.err
-    assert not list(tmp_path.rglob("landmarks.csv*"))
-    assert Path("file").read_text() == "content"
-
-
-# report, models, demo
 
 
 def test_report_is_written_again(cairns: Callable[..., Said], tiny_run: Run, tmp_path: Path) -> None:
@@ -573,12 +448,13 @@ def test_models_lists_what_is_shipped(
 
     shutil.copytree(colour_run.folder, zoo / "discs-4")
     file = zoo / "discs-4" / "config.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "card": {"error": "12 %", "data": "discs"}}))
+    card = {"error": "12 %", "data": "discs", "terms": "free"}
+    file.write_text(json.dumps({**json.loads(file.read_text()), "card": card}))
     said = cairns("models")
     assert "discs-4" in said.out
     assert "12 %" in said.out
     (row,) = json.loads(cairns("models", "--json").out)
-    assert row == {"name": "discs-4", "error": "12 %", "data": "discs"}
+    assert row == {"name": "discs-4", **card}
     assert cairns("detect", "discs-4", photos, "--out", tmp_path / "found").code == 0
     assert "shipped: discs-4" in cairns("detect", "discs-5", photos, "--out", tmp_path / "other").err
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from cairns.errors import CairnsError
-from cairns.files.overlay import contact_sheet, draw_landmarks, write_image
+from cairns.files.overlay import contact_sheet, draw_landmarks, draw_trails, write_image
 from cairns.palette import colours
 
 
@@ -50,6 +50,46 @@ def test_points_that_are_missing_or_outside_do_no_harm() -> None:
     image = np.zeros((40, 40, 3), np.uint8)
     drawn = draw_landmarks(image, np.array([[np.nan, 3.0], [-500.0, 900.0], [20.5, 20.5]]))
     assert tuple(drawn[20, 20]) == colours(3)[2]
+
+
+def test_a_trail_follows_the_path_and_fades() -> None:
+    """A landmark goes from left to right along the row 20; half of its path is old."""
+    image = np.zeros((40, 60, 3), np.uint8)
+    path = np.stack((np.arange(5.5, 46), np.full(41, 20.5)), axis=-1)[:, None]  # (41, 1, 2)
+    drawn = draw_trails(image, path)
+    assert (image == 0).all()
+    assert drawn.shape == image.shape
+    recent, old = drawn[20, 40].astype(float), drawn[20, 10].astype(float)
+    assert recent.max() > 0.7 * max(colours(1)[0])  # thin lines have soft edges
+    np.testing.assert_allclose(recent / recent.max(), np.divide(colours(1)[0], max(colours(1)[0])), atol=0.02)
+    np.testing.assert_allclose(old, 0.4 * recent, atol=2)
+    assert drawn[20, 5:46].any(-1).all()
+    assert not drawn[:17].any()
+    assert not drawn[24:].any()
+    assert not drawn[:, :2].any()
+    assert not drawn[:, 50:].any()
+
+
+def test_trails_of_several_landmarks_have_their_colours() -> None:
+    path = np.array([[[5.5, 5.5], [5.5, 25.5]], [[25.5, 5.5], [25.5, 25.5]], [[35.5, 5.5], [35.5, 25.5]]])
+    drawn = draw_trails(np.full((40, 40, 1), 0, np.uint8), path)
+    for k, row in enumerate((5, 25)):
+        seen, colour = drawn[row, 30].astype(float), np.array(colours(2)[k], float)
+        np.testing.assert_allclose(seen / seen.max(), colour / colour.max(), atol=0.02)
+
+
+@pytest.mark.parametrize("frames", [0, 1, 4])
+def test_a_trail_without_points_is_none(frames: int) -> None:
+    """Frames that could not be decoded have no points."""
+    image = np.full((20, 20, 3), 50, np.uint8)
+    path = np.full((frames, 2, 2), np.nan)
+    np.testing.assert_array_equal(draw_trails(image, path), image)
+
+
+def test_a_trail_goes_on_after_a_missing_frame() -> None:
+    path = np.array([[[5.5, 10.5]], [[np.nan, np.nan]], [[25.5, 10.5]]])
+    drawn = draw_trails(np.zeros((20, 30, 3), np.uint8), path)
+    assert drawn[10, 5:26].any(-1).all()
 
 
 def test_contact_sheet_puts_tiles_in_rows() -> None:

@@ -22,16 +22,25 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 def test_one_row_for_each_landmark_of_each_image(tmp_path: Path) -> None:
     with LandmarkTable(tmp_path / "landmarks.csv") as table:
         table.add("a.png", FOUND)
-        table.add("deep/b.png", FOUND, frame=3)
+        table.add("deep/b.png", FOUND, frame=3, subject=1)
     rows = rows_of(tmp_path / "landmarks.csv")
-    assert tuple(rows[0]) == HEADER == ("image", "frame", "landmark", "x", "y", "confidence")
-    assert [(row["image"], row["frame"], row["landmark"]) for row in rows] == [
-        ("a.png", "0", "0"), ("a.png", "0", "1"), ("deep/b.png", "3", "0"), ("deep/b.png", "3", "1"),
-    ]  # fmt: skip
+    assert tuple(rows[0]) == HEADER == ("image", "frame", "subject", "landmark", "x", "y", "confidence")
+    assert [(row["image"], row["frame"], row["subject"], row["landmark"]) for row in rows] == [
+        ("a.png", "0", "0", "0"),
+        ("a.png", "0", "0", "1"),
+        ("deep/b.png", "3", "1", "0"),
+        ("deep/b.png", "3", "1", "1"),
+    ]
     assert float(rows[0]["x"]) == pytest.approx(1.234, abs=0.006)
     assert float(rows[0]["y"]) == pytest.approx(5.678, abs=0.006)
     assert float(rows[0]["confidence"]) == pytest.approx(0.98765, abs=0.0006)
     assert float(rows[1]["x"]) == -2.5
+
+
+def test_landmarks_may_have_names(tmp_path: Path) -> None:
+    with LandmarkTable(tmp_path / "landmarks.csv", ("left, eye", "1")) as table:
+        table.add("a.png", FOUND)
+    assert [row["landmark"] for row in rows_of(tmp_path / "landmarks.csv")] == ["left, eye", "1"]
 
 
 @pytest.mark.parametrize("name", ["with, comma.png", 'with "quotes".png', "Grüße.png", "two\nlines.png"])

@@ -11,7 +11,12 @@ from collections.abc import Sequence
 VERBS = {
     "demo": "the whole story on embedded digits, ends in a report",
     "train": "discover landmarks on a source of images",
-    "detect": "find a model's landmarks on images",
+    "detect": "find a model's landmarks on images and videos",
+    "fit": "fit named keypoints to landmarks with a few labels",
+    "name": "give landmarks names by hand",
+    "edit": "move landmarks, the image follows",
+    "morph": "turn one image into another by its landmarks",
+    "studio": "drag landmarks in the browser",
     "evaluate": "predict annotated landmarks from discovered ones",
     "attributes": "recognise visual attributes from landmarks",
     "reproduce": "run one of the paper's tables or figures",

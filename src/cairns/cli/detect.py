@@ -1,90 +1,197 @@
-"""`cairns detect`: find a model's landmarks on images."""
+"""`cairns detect`: find a model's landmarks on images and videos."""
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tyro
 from tyro.conf import Positional
 
+if TYPE_CHECKING:
+    from cairns.geometry import Placement
+    from cairns.keypoints import KeypointMap
+    from cairns.predictor import Predictor
+
 
 @dataclass(frozen=True)
 class Detect:
-    """Find a model's landmarks on images.
+    """Find a model's landmarks on images or videos.
 
-    Example: cairns detect runs/photos holiday/*.jpg --out found --overlay
+    Example: cairns detect runs/photos holiday/*.jpg --overlay
+             cairns detect faces-10 party.jpg --overlay      finds every face on the photo first
+             cairns detect runs/mouse videos/ --format dlc --keypoints keypoints.json
 
-    Writes into --out:
-      landmarks.csv       image, frame, landmark, x, y, confidence (pixels of the original image)
+    Writes into --out, for images:
+      landmarks.csv       image, frame, subject, landmark, x, y, confidence (pixels of the original image)
       overlays/           each image with its landmarks drawn (--overlay)
+    and for each video:
+      NAME.csv            the same table (--format csv)
+      NAME.dlc.csv, .h5   DeepLabCut (--format dlc)
+      NAME.coco.json      COCO keypoints (--format coco)
+      NAME.slp            SLEAP (--format slp)
+      NAME.overlay.mp4    the video with its landmarks drawn (--overlay)
     """
 
     model: Positional[str]
     """A run folder, or the name of a shipped model."""
     inputs: Positional[tuple[str, ...]]
-    """Image files, folders of them, or a source name such as digits."""
-    out: Path
+    """Image files or videos, folders of them, or a source name such as digits."""
+    out: Path = Path("landmarks")
     """The folder to write."""
+    format: str = "csv"
+    """Of videos: csv, dlc, coco, slp, or several of them with commas between."""
+    keypoints: Path | None = None
+    """Of videos: write the keypoints that `cairns fit` fitted, in place of the landmarks."""
     overlay: bool = False
-    """Draw the landmarks onto a copy of each image."""
+    """Draw the landmarks onto a copy of each image or video."""
+    trails: int = 0
+    """On the overlay of a video: for how many frames a landmark leaves a trail."""
+    smooth: bool = False
+    """Of videos: smooth each landmark over time (Savitzky-Golay, a quarter of a second)."""
+    box: str | None = None
+    """Where the subject is on every image or frame, in pixels: LEFT,TOP,WIDTH,HEIGHT."""
+    whole: bool = False
+    """Look at the whole image, also with a model that finds faces by itself."""
     overwrite: bool = False
     """Do it again where --out already holds the result."""
 
 
 def main(argv: Sequence[str]) -> int:
     args = tyro.cli(Detect, prog="cairns detect", args=argv)
-    from cairns.errors import CairnsError, UnreadableImage
-    from cairns.files.overlay import draw_landmarks, write_image
-    from cairns.files.table import LandmarkTable
+    from cairns.detection.videos import OVERLAY
+    from cairns.errors import CairnsError
+    from cairns.geometry import parse_box
+    from cairns.keypoints import KeypointMap
+    from cairns.predictor import Predictor
+    from cairns.sources.folder import holds_images
+    from cairns.sources.video import video_files
+
+    if args.out.is_file():
+        raise CairnsError(f"{args.out} is a file; --out names a folder.")
+    if args.box and args.whole:
+        raise CairnsError("Give --box or --whole, not both.")
+    box = parse_box(args.box) if args.box else None
+    paths = [Path(word) for word in args.inputs]
+    # What an earlier call drew into --out is no video to detect on.
+    own = {file.resolve() for file in args.out.glob(f"*{OVERLAY}")}
+    videos = [video for video in video_files(paths) if video.resolve() not in own]
+    if videos and not any(map(holds_images, paths)):
+        missing = next((path for path in paths if not path.exists()), None)
+        if missing is not None:
+            raise CairnsError(f"There is no file or folder {missing}.")
+        keypoints = KeypointMap.load(args.keypoints) if args.keypoints else None
+        return on_videos(args, videos, box, keypoints, Predictor.load(args.model))
+    if args.keypoints or args.format != "csv":
+        what = "--keypoints" if args.keypoints else "--format"
+        raise CairnsError(f"{what} is for videos; of images the landmarks are written as a table.")
+    return on_images(args, box)
+
+
+def on_images(args: Detect, box: Placement | None) -> int:
+    from cairns.detection.images import detect_images
     from cairns.predictor import Predictor
     from cairns.sources import open_source
-    from cairns.training.progress import Progress
 
     table = args.out / "landmarks.csv"
     missing = args.overlay and not (args.out / "overlays").exists()
     if table.exists() and not missing and not args.overwrite:
         print(f"{table} is already there; --overwrite does it again.")
         return 0
-    if args.out.is_file():
-        raise CairnsError(f"{args.out} is a file; --out names a folder.")
     predictor = Predictor.load(args.model)
-    source = open_source(args.inputs)
-    args.out.mkdir(parents=True, exist_ok=True)
-    pictures = overlay_names([source.name(index) for index in range(len(source))]) if args.overlay else {}
-    skipped: dict[str, str] = {}
-    batch = 64
-    with LandmarkTable(table) as rows, Progress("detecting", len(source)) as bar:
-        for start in range(0, len(source), batch):
-            names, images, boxes = [], [], []
-            for index in range(start, min(start + batch, len(source))):
-                try:
-                    images.append(source.image(index))
-                except UnreadableImage as error:
-                    skipped[source.name(index)] = str(error)
-                    continue
-                names.append(source.name(index))
-                boxes.append(source.box(index))
-            for name, image, found in zip(names, images, predictor.detect_many(images, boxes), strict=True):
-                rows.add(name, found)
-                if args.overlay:
-                    picture = draw_landmarks(image, found.points, found.confidence)
-                    write_image(args.out / "overlays" / pictures[name], picture)
-            bar.update(min(start + batch, len(source)))
-        if len(skipped) == len(source):
-            name, reason = next(iter(skipped.items()))
-            raise CairnsError(f"None of the {len(source)} images could be read; the first, {name}: {reason}.")
-    for name, reason in skipped.items():
+    every = replace(predictor.config.video, every=1, frames=0)
+    source = open_source(args.inputs, video=every)
+    done = detect_images(predictor, source, args.out, box=box, whole=args.whole, overlay=args.overlay)
+    for name, reason in done.skipped.items():
         print(f"skipped {name}: {reason}", file=sys.stderr)
-    print(f"{predictor.landmarks} landmarks on {len(source) - len(skipped)} images: {table}")
+    for name in done.empty:
+        print(f"no {predictor.finder} found on {name}", file=sys.stderr)
+    what = f"{counted(done.subjects, predictor.finder)} on " if done.subjects != done.images else ""
+    print(f"{predictor.landmarks} landmarks on {what}{counted(done.images, 'image')}: {table}")
+    if args.overlay:
+        print(f"drawn: {args.out / 'overlays'}")
     return 0
 
 
-def overlay_names(names: Sequence[str]) -> dict[str, str]:
-    """`a.jpg` is drawn as `a.png`; where `a.png` exists beside it, both keep their endings before it."""
-    plain = {name: str(Path(name).with_suffix(".png")) for name in names}
-    taken = Counter(plain.values())
-    return {name: short if taken[short] == 1 else f"{name}.png" for name, short in plain.items()}
+def on_videos(
+    args: Detect,
+    videos: Sequence[Path],
+    box: Placement | None,
+    keypoints: KeypointMap | None,
+    predictor: Predictor,
+) -> int:
+    from cairns.detection.videos import Outputs, detect_video
+    from cairns.errors import CairnsError, UnreadableImage
+
+    outputs = Outputs(args.out, formats(args.format), args.overlay, args.trails, args.smooth)
+    if args.trails < 0:
+        raise CairnsError(f"--trails must be 0 or more; got {args.trails}.")
+    if keypoints is not None and keypoints.landmarks != predictor.landmarks:
+        raise CairnsError(
+            f"{args.keypoints} was fitted to {keypoints.landmarks} landmarks, "
+            f"{args.model} has {predictor.landmarks}."
+        )
+    if predictor.finder and not (box or args.whole):
+        raise CairnsError(
+            f"{args.model} looks for a {predictor.finder} on images, not on videos: --box says where it is "
+            "on every frame, --whole that it fills the frame."
+        )
+    stems = [video.stem for video in videos]
+    double = next((stem for stem in stems if stems.count(stem) > 1), None)
+    if double is not None:
+        raise CairnsError(
+            f"Two videos are called {double}: their results would be too. Detect on them apart."
+        )
+    names = keypoints.names if keypoints else predictor.names
+    skipped = 0
+    for number, video in enumerate(videos, 1):
+        files = outputs.files(video)
+        if all(file.exists() for file in files.values()) and not args.overwrite:
+            print(f"{video.name} is finished already; --overwrite does it again.")
+            continue
+        title = video.name if len(videos) == 1 else f"{video.name} ({number} of {len(videos)})"
+        try:
+            done = detect_video(predictor, video, outputs, names, title, box, keypoints)
+        except UnreadableImage as error:
+            if len(videos) == 1:
+                raise CairnsError(f"{error}.") from None
+            skipped += 1
+            print(f"skipped {video.name}: {error}", file=sys.stderr)
+            continue
+        written = ", ".join(file.name for file in files.values())
+        speed = f"{done.frames / done.seconds:.0f} frames/s" if done.seconds else ""
+        print(f"{video.name}: {counted(done.frames, 'frame')}, {speed}: {written}")
+        if done.missing:
+            print(
+                f"  {counted(done.missing, 'frame')} could not be decoded and are left empty", file=sys.stderr
+            )
+        faint = [
+            f"{names[k] if not keypoints else k} {share:.0%}"
+            for k, share in enumerate(done.low)
+            if share > 0.2
+        ]
+        if faint and keypoints is None:
+            print(f"  of low confidence on many frames: {', '.join(faint)}")
+    if skipped == len(videos):
+        raise CairnsError(f"None of the {len(videos)} videos could be read.")
+    return 0
+
+
+def formats(words: str) -> tuple[str, ...]:
+    """`dlc,coco` -> the formats to write; DeepLabCut's are two files."""
+    from cairns.errors import CairnsError
+    from cairns.files.formats import FORMATS
+
+    names: list[str] = []
+    for word in words.split(","):
+        if word not in FORMATS:
+            raise CairnsError(f"There is no format {word!r}; the formats are csv, dlc, coco and slp.")
+        names += ["dlc", "h5"] if word == "dlc" else [word]
+    return tuple(names)
+
+
+def counted(number: int, word: str) -> str:
+    return f"{number:,} {word}" + ("" if number == 1 else "s")

@@ -26,7 +26,7 @@ def main(argv: Sequence[str]) -> int:
     from cairns.predictor import ZOO, shipped_models
 
     rows = [
-        {"name": name, **json.loads((ZOO / name / "config.json").read_text()).get("card", {})}
+        {"name": name, **json.loads((ZOO / name / "config.json").read_text())["card"]}
         for name in shipped_models()
     ]
     if args.as_json:
@@ -35,5 +35,5 @@ def main(argv: Sequence[str]) -> int:
     if not rows:
         print("No models are shipped with this version.")
     for row in rows:
-        print(f"{row['name']:12}{row.get('error', 'not measured')}\n{'':12}{row.get('data', '')}")
+        print(f"{row['name']:12}{row['error']}\n{'':12}{row['data']}; {row['terms']}")
     return 0

@@ -38,6 +38,18 @@ def draw_landmarks(
     return canvas
 
 
+def draw_trails(image: NDArray[np.uint8], recent: NDArray[np.floating]) -> NDArray[np.uint8]:
+    """A colour copy of (H, W, 1 or 3) with the recent path (n, K, 2) of each landmark, faint further back."""
+    canvas = to_channels(image, 3).copy()
+    faint = canvas.copy()
+    for k, colour in enumerate(colours(recent.shape[1])):
+        path = recent[np.isfinite(recent[:, k]).all(-1), k]
+        line = np.round((path - 0.5) * 16).astype(np.int32).reshape(-1, 1, 2)
+        cv2.polylines(faint, [line], False, colour, 1, cv2.LINE_AA, 4)
+        cv2.polylines(canvas, [line[len(line) // 2 :]], False, colour, 1, cv2.LINE_AA, 4)
+    return np.asarray(cv2.addWeighted(canvas, 0.6, faint, 0.4, 0), np.uint8)
+
+
 def contact_sheet(tiles: Sequence[NDArray[np.uint8]], columns: int, gap: int = 4) -> NDArray[np.uint8]:
     """Equal-sized colour tiles in a grid on white."""
     height, width = tiles[0].shape[:2]

@@ -1,0 +1,88 @@
+"""`cairns fit`: from discovered landmarks to named keypoints, with a few labels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from tyro.conf import Positional
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Fit named keypoints to a model's landmarks on a few labelled images.
+
+    Example: cairns fit runs/mouse deeplabcut:PROJECT --out keypoints.json
+             cairns detect runs/mouse videos/ --keypoints keypoints.json --format dlc
+
+    Writes --out: the linear map from landmarks to keypoints, and its cross-validated error in pixels.
+    """
+
+    model: Positional[str]
+    """A run folder, or the name of a shipped model."""
+    source: Positional[str]
+    """Where the labels are: deeplabcut:PROJECT, csv:FILE, coco:FILE, mtfl:FOLDER, ..."""
+    out: Path
+    """The file to write, such as keypoints.json."""
+    overwrite: bool = False
+    """Replace the file if it exists."""
+    json: Path | None = None
+    """Also write what was measured to this file."""
+
+
+def main(argv: Sequence[str]) -> int:
+    args = tyro.cli(Fit, prog="cairns fit", args=argv)
+    import numpy as np
+
+    from cairns.errors import CairnsError
+    from cairns.evaluation.discover import discover
+    from cairns.evaluation.evaluate import annotated
+    from cairns.keypoints import fit_keypoints
+    from cairns.predictor import Predictor
+    from cairns.sources import open_source
+
+    if args.out.is_dir():
+        raise CairnsError(f"{args.out} is a folder; --out names a file.")
+    if args.out.exists() and not args.overwrite:
+        print(f"{args.out} is already there; --overwrite fits again.")
+        return 0
+    predictor = Predictor.load(args.model)
+    source = open_source(args.source, "labels", predictor.config.video)
+    annotations = annotated(source)
+    found = discover(predictor, source, "fitting on")
+    places = found.places
+    targets = np.array(
+        [place.to_unit(annotations.points[index]) for index, place in zip(found.indices, places, strict=True)]
+    )
+    group_of = getattr(source, "group", None)
+    groups = [group_of(int(index)) for index in found.indices] if group_of else None
+    sides = np.array([(place.width, place.height) for place in places])
+    fitted = fit_keypoints(found.points, targets, annotations.names, sides, groups)
+    fitted.save(args.out)
+    measured = fitted.measured
+    kind = f"{measured['groups']} folders" if measured["groups"] > 1 else "single images"
+    print(
+        f"{len(fitted.names)} keypoints from {predictor.landmarks} landmarks, "
+        f"fitted on {measured['images']} images"
+    )
+    if measured["error_pixels"] is None:
+        print("error not measured: there are too few labels to leave some out")
+    else:
+        print(
+            f"error {measured['error_pixels']} px, cross-validated over {kind} in {measured['folds']} folds "
+            f"(the mean shape: {measured['mean_shape_pixels']} px)"
+        )
+    for name, error in measured["per_keypoint_pixels"].items():
+        known = "not measured" if error is None else f"{error} px"
+        print(f"  {name:24}{known}  ({measured['labels'][name]} labels)")
+    if measured["groups"] == 1:
+        print(
+            "All labels come from one folder: frames of one video are on both sides; expect more elsewhere."
+        )
+    print(f"{args.out}; next: cairns detect {args.model} VIDEO... --keypoints {args.out}")
+    if args.json is not None:
+        args.json.write_text(json.dumps(measured, indent=2) + "\n")
+    return 0

@@ -1,0 +1,48 @@
+"""`cairns name`: give landmarks names by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from tyro.conf import Positional
+
+
+@dataclass(frozen=True)
+class Name:
+    """Give landmarks names; files written by `cairns detect` use them from then on.
+
+    Example: cairns name runs/mouse 3=snout 5=tailbase
+    """
+
+    model: Positional[Path]
+    """A run folder."""
+    names: Positional[tuple[str, ...]] = ()
+    """NUMBER=NAME, as many as you like; NUMBER= takes a name away. Without any, the names are listed."""
+
+
+def main(argv: Sequence[str]) -> int:
+    args = tyro.cli(Name, prog="cairns name", args=argv)
+    from cairns.errors import CairnsError
+    from cairns.training.run import Run
+
+    run = Run(args.model)
+    count = run.config().model.landmarks
+    names = run.names()
+    for word in args.names:
+        number, equals, name = word.partition("=")
+        if not equals or not number.isdecimal():
+            raise CairnsError(f"Give NUMBER=NAME, such as 3=snout; got {word!r}.")
+        if int(number) >= count:
+            raise CairnsError(f"The landmarks of {args.model} are 0 to {count - 1}; got {number}.")
+        names[int(number)] = name.strip() or number
+    if len(set(names)) < count:
+        double = next(name for name in names if names.count(name) > 1)
+        raise CairnsError(f"Two landmarks would be called {double!r}; names must differ.")
+    if args.names:
+        run.rename(names)
+    for k, given in enumerate(names):
+        print(f"{k:4}  {given if given != str(k) else ''}".rstrip())
+    return 0

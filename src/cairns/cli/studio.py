@@ -1,0 +1,98 @@
+"""`cairns studio`: drag landmarks in the browser."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import threading
+import webbrowser
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tyro
+from tyro.conf import Positional
+
+
+@dataclass(frozen=True)
+class StudioOptions:
+    """Open a page in the browser: drag an image's landmarks, and the image follows.
+
+    Example: cairns studio faces-10 me.jpg you.jpg
+
+    Only this computer can open the page, unless --host says otherwise; then its address carries a token.
+    """
+
+    model: Positional[str]
+    """A run folder, or the name of a shipped model."""
+    images: Positional[tuple[Path, ...]] = field(default_factory=tuple)
+    """Images to begin with; more can be dropped onto the page."""
+    port: int = 8642
+    """The port to listen on; the next free one is taken if it is in use."""
+    host: str = "127.0.0.1"
+    """The address to listen on."""
+    no_browser: bool = False
+    """Only print the address."""
+
+
+def main(argv: Sequence[str]) -> int:
+    args = tyro.cli(StudioOptions, prog="cairns studio", args=argv)
+    from cairns.cli.edit import read_photo
+    from cairns.editing.editor import Editor
+    from cairns.errors import CairnsError
+
+    try:
+        import uvicorn
+
+        from cairns.studio.server import HELD, LOOPBACK, Studio, create_app
+    except ImportError as error:
+        missing = str(error.name).partition(".")[0]
+        raise CairnsError(f"The studio needs {missing}: pip install 'cairns[studio]'.") from None
+
+    if len(args.images) > HELD:
+        raise CairnsError(f"The studio holds {HELD} images at a time; got {len(args.images)}.")
+    own = args.host in LOOPBACK
+    token = "" if own else secrets.token_urlsafe(18)
+    hosts = LOOPBACK if own else LOOPBACK | {args.host.lower(), socket.gethostname().lower()}
+    studio = Studio(Editor.load(args.model), token, hosts)
+    for path in args.images:
+        studio.open(path.name, read_photo(path))
+    listener = bind(args.host, args.port)
+    port = listener.getsockname()[1]
+    shown = f"[{args.host}]" if ":" in args.host else args.host
+    address = f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
+    print(f"The studio is at {address}\nCtrl-C ends it.", flush=True)
+    if not args.no_browser:
+        threading.Timer(0.5, lambda: webbrowser.open(address)).start()
+    config = uvicorn.Config(create_app(studio), log_level="warning", access_log=False, lifespan="off")
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listener])
+    return 0
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket on the port, or on one of the next twenty if it is taken."""
+    from cairns.errors import CairnsError
+
+    if not 0 <= port <= 65535:
+        raise CairnsError(f"--port must be between 0 and 65535; got {port}.")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for candidate in range(port, min(port + 20, 65535) + 1) if port else (0,):
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        if os.name == "posix":  # elsewhere it would share a port that is in use
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, candidate))
+        except PermissionError:
+            listener.close()
+            raise CairnsError(f"Port {candidate} needs more rights; choose one above 1023.") from None
+        except OSError as error:
+            listener.close()
+            if error.errno not in (98, 48, 10048):  # in use, by the three families of systems
+                raise CairnsError(f"Cannot listen on {host}: {error.strerror}.") from None
+            continue
+        listener.listen(64)
+        return listener
+    raise CairnsError(f"Ports {port} to {min(port + 20, 65535)} are all in use; choose another with --port.")

@@ -1,0 +1,182 @@
+"""The keypoints of one video in the formats of the tools that people use afterwards. docs/formats.md has a
+paragraph on each.
+
+Inside cairns the centre of the first pixel is (0.5, 0.5). DeepLabCut and SLEAP count from that centre, so
+there half a pixel is taken off.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cairns.errors import CairnsError
+from cairns.files.table import HEADER
+
+CHUNK = 4096  # frames in memory while a file is written
+SCORER = "cairns"
+
+
+@dataclass(frozen=True)
+class Keypoints:
+    """What was found on a video."""
+
+    video: Path
+    # (frames, L, 3): x, y in pixels of the original frame, confidence; NaN where a frame is missing
+    points: NDArray[np.float32]
+    names: tuple[str, ...]
+    rate: float  # frames a second
+    size: tuple[int, int]  # width, height
+
+    def chunks(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
+        """First frame and points (n, L, 3) of one stretch of frames after the other."""
+        for start in range(0, len(self.points), CHUNK):
+            yield start, np.asarray(self.points[start : start + CHUNK], np.float64)
+
+
+@dataclass(frozen=True)
+class Format:
+    ending: str
+    write: Callable[[Path, Keypoints], None]
+    text: str
+    needs: tuple[str, ...] = ()  # libraries
+    extra: str = ""  # of cairns, which has them
+
+
+def write_csv(path: Path, found: Keypoints) -> None:
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(HEADER)
+        for start, points in found.chunks():
+            for frame, rows in enumerate(points, start):
+                for name, (x, y, trust) in zip(found.names, rows, strict=True):
+                    if np.isfinite(x):
+                        numbers = (f"{x:.2f}", f"{y:.2f}", f"{trust:.3f}")
+                        writer.writerow((found.video.name, frame, 0, name, *numbers))
+
+
+def _columns(found: Keypoints) -> list[list[str]]:
+    """DeepLabCut's three header rows, without their first cells."""
+    parts = [name for name in found.names for _ in range(3)]
+    return [[SCORER] * len(parts), parts, ["x", "y", "likelihood"] * len(found.names)]
+
+
+def _deeplabcut_values(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    return (points - (0.5, 0.5, 0.0)).reshape(len(points), -1)
+
+
+def write_dlc_csv(path: Path, found: Keypoints) -> None:
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        for word, cells in zip(("scorer", "bodyparts", "coords"), _columns(found), strict=True):
+            writer.writerow((word, *cells))
+        for start, points in found.chunks():
+            for frame, row in enumerate(_deeplabcut_values(points), start):
+                writer.writerow((frame, *("" if np.isnan(value) else f"{value:.4f}" for value in row)))
+
+
+def write_dlc_h5(path: Path, found: Keypoints) -> None:
+    pandas = _needed("pandas", "dlc")
+    columns = pandas.MultiIndex.from_arrays(_columns(found), names=("scorer", "bodyparts", "coords"))
+    with pandas.HDFStore(str(path), "w") as store:
+        for start, points in found.chunks():
+            rows = pandas.RangeIndex(start, start + len(points))
+            store.append(
+                "df_with_missing", pandas.DataFrame(_deeplabcut_values(points), rows, columns), format="table"
+            )
+
+
+def write_coco(path: Path, found: Keypoints) -> None:
+    """One image per frame, one annotation on each; the confidence of a keypoint in `scores`."""
+    width, height = found.size
+    head = {
+        "info": {"description": f"{found.video.name}, by cairns"},
+        "categories": [{"id": 1, "name": "subject", "keypoints": list(found.names), "skeleton": []}],
+    }
+    with path.open("w") as stream:
+        stream.write(json.dumps(head)[:-1] + ', "images": [')
+        for frame in range(len(found.points)):
+            entry = {"id": frame + 1, "file_name": f"{found.video.name}:{frame:06d}", "frame": frame}
+            entry |= {"width": width, "height": height}
+            stream.write((", " if frame else "") + json.dumps(entry))
+        stream.write('], "annotations": [')
+        first = True
+        for start, points in found.chunks():
+            for frame, rows in enumerate(points, start):
+                if np.isfinite(rows[:, 0]).any():
+                    stream.write(("" if first else ", ") + json.dumps(_annotation(frame, rows)))
+                    first = False
+        stream.write("]}\n")
+
+
+def _annotation(frame: int, rows: NDArray[np.float64]) -> dict[str, object]:
+    low, high = np.nanmin(rows[:, :2], 0), np.nanmax(rows[:, :2], 0)
+    keypoints: list[float] = []
+    for x, y, _ in rows:
+        keypoints += [round(float(x), 2), round(float(y), 2), 2] if np.isfinite(x) else [0, 0, 0]
+    extent = [round(float(value), 2) for value in (*low, *(high - low))]
+    return {
+        "id": frame + 1,
+        "image_id": frame + 1,
+        "category_id": 1,
+        "iscrowd": 0,
+        "bbox": extent,
+        "area": round(extent[2] * extent[3], 2),
+        "num_keypoints": int(np.isfinite(rows[:, 0]).sum()),
+        "keypoints": keypoints,
+        "scores": [round(float(trust), 3) if np.isfinite(trust) else 0.0 for trust in rows[:, 2]],
+        "score": round(float(np.nanmean(rows[:, 2])), 3),
+    }
+
+
+def write_slp(path: Path, found: Keypoints) -> None:
+    """SLEAP's own file, by its own library, which holds all of it in memory."""
+    sio = _needed("sleap_io", "sleap")
+    skeleton = sio.Skeleton(nodes=list(found.names), name=SCORER)
+    video = sio.Video.from_filename(str(found.video.resolve()))
+    frames = []
+    for start, points in found.chunks():
+        for frame, rows in enumerate(points, start):
+            if not np.isfinite(rows[:, 0]).any():
+                continue
+            instance = sio.PredictedInstance.from_numpy(
+                rows[:, :2] - 0.5,
+                skeleton=skeleton,
+                point_scores=np.nan_to_num(rows[:, 2]),
+                score=float(np.nanmean(rows[:, 2])),
+            )
+            frames.append(sio.LabeledFrame(video=video, frame_idx=frame, instances=[instance]))
+    labels = sio.Labels(labeled_frames=frames, videos=[video], skeletons=[skeleton])
+    # The library goes by the name's ending, which a temporary name has too.
+    sio.save_slp(labels, str(path), verbose=False)
+
+
+def require(names: Iterable[str]) -> None:
+    """Refuse a format whose library is missing: before the work, not after it."""
+    for name in names:
+        for module in FORMATS[name].needs:
+            _needed(module, FORMATS[name].extra)
+
+
+def _needed(module: str, extra: str):  # type: ignore[no-untyped-def]  # whatever the library is
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise CairnsError(f"This format needs {module}: pip install 'cairns[{extra}]'.") from None
+
+
+FORMATS = {
+    "csv": Format(".csv", write_csv, "a table with one row per landmark and frame"),
+    "dlc": Format(".dlc.csv", write_dlc_csv, "DeepLabCut, CSV"),
+    "h5": Format(".dlc.h5", write_dlc_h5, "DeepLabCut, HDF5", ("pandas", "tables"), "dlc"),
+    "coco": Format(".coco.json", write_coco, "COCO keypoints"),
+    "slp": Format(".slp", write_slp, "SLEAP", ("sleap_io",), "sleap"),
+}

@@ -1,0 +1,92 @@
+"""`cairns name`: names that stay with the run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cairns.predictor import Predictor
+from cairns.training.run import Run
+
+Call = Callable[..., Any]  # the fixture `cairns`
+
+
+@pytest.fixture
+def run(colour_run: Run, tmp_path: Path) -> Run:
+    """Four landmarks without names."""
+    shutil.copytree(colour_run.folder, tmp_path / "run")
+    return Run(tmp_path / "run")
+
+
+def test_names_are_given_listed_and_taken_away(cairns: Call, run: Run) -> None:
+    assert cairns("name", run.folder) == (0, "   0\n   1\n   2\n   3\n", "")
+    said = cairns("name", run.folder, "3=snout", "1= tail base ")
+    assert said == (0, "   0\n   1  tail base\n   2\n   3  snout\n", "")
+    assert cairns("name", run.folder).out == said.out
+    assert Predictor.load(run.folder).names == ("0", "tail base", "2", "snout")
+    assert cairns("name", run.folder, "1=").out == "   0\n   1\n   2\n   3  snout\n"
+    assert run.names() == ["0", "1", "2", "snout"]
+
+
+def test_the_rest_of_the_run_stays_as_it_was(cairns: Call, run: Run) -> None:
+    before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
+    meta = run.meta()
+    assert "names" not in meta
+    assert cairns("name", run.folder, "0=a=b").code == 0
+    assert run.meta() == meta | {"names": {"0": "a=b"}}
+    after = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
+    assert after | {run.config_file: before[run.config_file]} == before
+    assert cairns("name", run.folder, "0=").code == 0
+    assert run.meta() == meta | {"names": {}}
+
+
+def test_listing_writes_nothing(cairns: Call, run: Run) -> None:
+    before = run.config_file.stat()
+    assert cairns("name", run.folder).code == 0
+    after = run.config_file.stat()
+    assert (after.st_mtime_ns, after.st_ino) == (before.st_mtime_ns, before.st_ino)
+
+
+def test_two_names_may_change_places(cairns: Call, run: Run) -> None:
+    run.rename(["left", "right", "2", "3"])
+    assert cairns("name", run.folder, "0=right", "1=left").code == 0
+    assert run.names() == ["right", "left", "2", "3"]
+    assert cairns("name", run.folder, "2=3", "3=2").code == 0
+    assert run.names() == ["right", "left", "3", "2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["snout"], "Give NUMBER=NAME, such as 3=snout; got 'snout'"),
+        (["snout=3"], "got 'snout=3'"),
+        (["-1=snout"], "-1=snout"),
+        (["1.5=snout"], "got '1.5=snout'"),
+        (["=snout"], "got '=snout'"),
+        (["4=snout"], "are 0 to 3; got 4"),
+        (["1=snout", "2=snout"], "Two landmarks would be called 'snout'; names must differ"),
+        (["1=0"], "Two landmarks would be called '0'"),
+        (["0=snout", "5=x"], "are 0 to 3; got 5"),
+    ],
+)
+def test_bad_names_are_refused_and_change_nothing(
+    cairns: Call, run: Run, words: list[str], expected: str
+) -> None:
+    before = run.config_file.read_bytes()
+    said = cairns("name", run.folder, *words)
+    assert said.code == 2
+    assert expected in said.err
+    assert "Traceback" not in said.err
+    assert run.config_file.read_bytes() == before
+
+
+def test_only_a_run_has_landmarks_to_name(cairns: Call, tmp_path: Path) -> None:
+    assert cairns("name", tmp_path, "1=a").refused("is no run folder")
+    (tmp_path / "config.json").write_text(json.dumps({"other": "program"}))
+    assert cairns("name", tmp_path, "1=a").refused("is not the config.json of a run")
+    assert json.loads((tmp_path / "config.json").read_text()) == {"other": "program"}

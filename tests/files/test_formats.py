@@ -1,0 +1,194 @@
+"""Keypoints of a video in every format, each read back with the tool that owns it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cairns.errors import CairnsError
+from cairns.files import formats
+from cairns.files.formats import FORMATS, Keypoints, require
+from cairns.files.table import HEADER
+from cairns.files.videos import VideoWriter
+
+NAMES = ("snout", "tail, base", "2")
+FRAMES = 11
+
+
+@pytest.fixture(autouse=True)
+def _small_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three stretches in place of one."""
+    monkeypatch.setattr(formats, "CHUNK", 4)
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Keypoints:
+    """Frame 3 could not be decoded, frame 5 lacks one point; the first point is the first pixel's centre."""
+    random = np.random.default_rng(0)
+    points = random.uniform(0, 60, (FRAMES, 3, 3))
+    points[..., 2] = random.uniform(0, 1, (FRAMES, 3))
+    points[0, 0] = 0.5, 0.5, 0.25
+    points[3] = np.nan
+    points[5, 1] = np.nan
+    video = tmp_path / "mouse.mp4"
+    with VideoWriter(video, (64, 48), 25) as writer:
+        for _ in range(FRAMES):
+            writer.add(np.zeros((48, 64, 3), np.uint8))
+    return Keypoints(video, points.astype(np.float32), NAMES, 25.0, (64, 48))
+
+
+def written(name: str, found: Keypoints, folder: Path) -> Path:
+    path = folder / f"mouse{FORMATS[name].ending}"
+    FORMATS[name].write(path, found)
+    return path
+
+
+def test_csv_has_a_row_for_every_point_that_was_found(found: Keypoints, tmp_path: Path) -> None:
+    with written("csv", found, tmp_path).open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert tuple(rows[0]) == HEADER
+    known = np.argwhere(np.isfinite(found.points[..., 0]))
+    assert [(int(row["frame"]), row["landmark"]) for row in rows] == [(f, NAMES[k]) for f, k in known]
+    values = [[float(row[column]) for column in ("x", "y", "confidence")] for row in rows]
+    np.testing.assert_allclose(values, found.points[tuple(known.T)], atol=0.0051)
+    assert {(row["image"], row["subject"]) for row in rows} == {("mouse.mp4", "0")}
+    assert (rows[0]["x"], rows[0]["y"]) == ("0.50", "0.50")
+
+
+def frame_of(path: Path):  # type: ignore[no-untyped-def]  # a pandas DataFrame
+    import pandas as pd
+
+    if path.suffix == ".h5":
+        with pd.HDFStore(str(path), "r") as store:
+            assert store.keys() == ["/df_with_missing"]
+            assert store.get_storer("df_with_missing").is_table
+        return pd.read_hdf(path)
+    return pd.read_csv(path, header=[0, 1, 2], index_col=0)
+
+
+@pytest.mark.parametrize("name", ["dlc", "h5"])
+def test_deeplabcut_files_are_what_pandas_reads_for_deeplabcut(
+    found: Keypoints, tmp_path: Path, name: str
+) -> None:
+    table = frame_of(written(name, found, tmp_path))
+    assert table.columns.names == ["scorer", "bodyparts", "coords"]
+    assert list(table.columns) == [
+        ("cairns", part, column) for part in NAMES for column in ("x", "y", "likelihood")
+    ]
+    assert list(table.index) == list(range(FRAMES))
+    values = table.to_numpy().reshape(FRAMES, 3, 3)
+    np.testing.assert_allclose(values, found.points - np.array([0.5, 0.5, 0]), atol=1e-4)  # NaN at its places
+    assert tuple(values[0, 0, :2]) == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["dlc", "h5"])
+def test_movement_reads_deeplabcut_files(found: Keypoints, tmp_path: Path, name: str) -> None:
+    load_poses = movement_loader()
+    data = load_poses.from_dlc_file(written(name, found, tmp_path), fps=25)
+    assert data.keypoints.values.tolist() == list(NAMES)
+    np.testing.assert_allclose(data.time.values, np.arange(FRAMES) / 25)
+    position = data.position.transpose("time", "keypoints", "space", "individuals").values[..., 0]
+    np.testing.assert_allclose(position, found.points[..., :2] - 0.5, atol=1e-4)
+    trust = data.confidence.transpose("time", "keypoints", "individuals").values[..., 0]
+    np.testing.assert_allclose(trust, found.points[..., 2], atol=1e-4)
+
+
+def movement_loader():  # type: ignore[no-untyped-def]  # movement.io.load_poses
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its own imports
+        from movement.io import load_poses
+    logging.getLogger("movement").setLevel(logging.ERROR)
+    return load_poses
+
+
+def test_coco_reads_its_own(found: Keypoints, tmp_path: Path) -> None:
+    from pycocotools.coco import COCO
+
+    coco = COCO(str(written("coco", found, tmp_path)))
+    (category,) = coco.loadCats(coco.getCatIds())
+    assert category["keypoints"] == list(NAMES)
+    images = coco.loadImgs(coco.getImgIds())
+    assert [image["frame"] for image in images] == list(range(FRAMES))
+    assert {(image["width"], image["height"]) for image in images} == {(64, 48)}
+    assert images[7]["file_name"] == "mouse.mp4:000007"
+    by_frame = {coco.imgs[one["image_id"]]["frame"]: one for one in coco.loadAnns(coco.getAnnIds())}
+    assert set(by_frame) == set(range(FRAMES)) - {3}
+    for frame, one in by_frame.items():
+        points = found.points[frame]
+        known = np.isfinite(points[:, 0])
+        keypoints = np.array(one["keypoints"]).reshape(3, 3)
+        np.testing.assert_allclose(keypoints[known, :2], points[known, :2], atol=0.0051)
+        assert keypoints[:, 2].tolist() == (2 * known).tolist()
+        assert one["num_keypoints"] == known.sum()
+        low, high = points[known, :2].min(0), points[known, :2].max(0)
+        np.testing.assert_allclose(one["bbox"], [*low, *(high - low)], atol=0.0051)
+        assert one["area"] == pytest.approx(one["bbox"][2] * one["bbox"][3], abs=0.0051)
+        np.testing.assert_allclose(one["scores"], np.nan_to_num(points[:, 2]), atol=0.00051)
+        assert one["score"] == pytest.approx(np.nanmean(points[:, 2]), abs=0.00051)
+    assert by_frame[5]["keypoints"][3:6] == [0, 0, 0]
+    assert by_frame[0]["keypoints"][:2] == [0.5, 0.5]
+
+
+def test_coco_s_own_measure_takes_it_as_truth_and_as_result(found: Keypoints, tmp_path: Path) -> None:
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
+
+    path = written("coco", found, tmp_path)
+    truth = COCO(str(path))
+    wanted = ("image_id", "category_id", "keypoints", "score")
+    results = [{key: one[key] for key in wanted} for one in json.loads(path.read_text())["annotations"]]
+    measure = COCOeval(truth, truth.loadRes(results), "keypoints")
+    measure.params.kpt_oks_sigmas = np.full(3, 0.05)
+    measure.evaluate()
+    measure.accumulate()
+    precision = measure.eval["precision"][..., 0, 0]
+    assert (precision == 1).all()
+
+
+def test_sleap_reads_its_own(found: Keypoints, tmp_path: Path) -> None:
+    import sleap_io
+
+    labels = sleap_io.load_slp(str(written("slp", found, tmp_path)))
+    assert labels.skeleton.node_names == list(NAMES)
+    assert Path(labels.video.filename) == found.video
+    assert [one.frame_idx for one in labels.labeled_frames] == [f for f in range(FRAMES) if f != 3]
+    assert labels.video.shape[:3] == (FRAMES, 48, 64)
+    for one in labels.labeled_frames:
+        (instance,) = one.instances
+        points = found.points[one.frame_idx]
+        np.testing.assert_allclose(instance.numpy(), points[:, :2] - 0.5, atol=1e-4)
+        known = np.isfinite(points[:, 2])
+        np.testing.assert_allclose(instance.numpy(scores=True)[known, 2], points[known, 2], atol=1e-6)
+        assert instance.score == pytest.approx(np.nanmean(points[:, 2]))
+
+
+def test_movement_reads_sleap_files(found: Keypoints, tmp_path: Path) -> None:
+    data = movement_loader().from_sleap_file(written("slp", found, tmp_path), fps=25)
+    position = data.position.transpose("time", "keypoints", "space", "individuals").values[..., 0]
+    np.testing.assert_allclose(position, found.points[..., :2] - 0.5, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_a_missing_last_frame_does_no_harm(found: Keypoints, tmp_path: Path, name: str) -> None:
+    found.points[-1] = np.nan
+    assert written(name, found, tmp_path).stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "library", "extra"),
+    [("h5", "pandas", "dlc"), ("h5", "tables", "dlc"), ("slp", "sleap_io", "sleap")],
+)
+def test_a_format_whose_library_is_missing_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, name: str, library: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    require(["csv", "dlc", "coco"])
+    with pytest.raises(CairnsError, match=rf"needs {library}: pip install 'cairns\[{extra}\]'"):
+        require(["csv", name])

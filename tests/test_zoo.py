@@ -1,0 +1,58 @@
+"""The shipped models: small, loadable, with a card that says what was measured."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from cairns.cli import main
+from cairns.finders import FINDERS
+from cairns.predictor import ZOO, Predictor, shipped_models
+
+CARD = {"landmarks", "error", "error_percent", "warp_error_percent", "data", "terms", "command"}
+
+
+def test_faces_are_shipped() -> None:
+    assert "faces-10" in shipped_models()
+
+
+@pytest.mark.parametrize("name", shipped_models())
+def test_a_shipped_model_is_whole(name: str) -> None:
+    folder = ZOO / name
+    assert {file.name for file in folder.iterdir()} == {"README.md", "config.json", "model.safetensors"}
+    assert sum(file.stat().st_size for file in folder.iterdir()) <= 5_000_000
+    meta = json.loads((folder / "config.json").read_text())
+    assert set(meta["card"]) == CARD
+    assert all(word.endswith(":FOLDER") or ":" not in word for word in meta["source"])
+    card = (folder / "README.md").read_text()
+    for part in (meta["card"]["data"], meta["card"]["terms"], meta["card"]["error"], meta["card"]["command"]):
+        assert part in card
+
+
+@pytest.mark.parametrize("name", shipped_models())
+def test_a_shipped_model_detects(name: str) -> None:
+    predictor = Predictor.load(name)
+    assert predictor.finder in ("", *FINDERS)
+    image = np.random.default_rng(0).integers(0, 256, (80, 100, 3), np.uint8)
+    found = predictor.detect(image)
+    assert found.points.shape == (predictor.landmarks, 2)
+    assert np.isfinite(found.points).all()
+    assert ((found.confidence >= 0) & (found.confidence <= 1)).all()
+
+
+def test_models_lists_them_with_their_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models"]) == 0
+    text = capsys.readouterr().out
+    for name in shipped_models():
+        card = json.loads((ZOO / name / "config.json").read_text())["card"]
+        assert name in text
+        assert card["error"] in text
+
+
+def test_models_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in rows] == shipped_models()
+    assert all(set(row) == CARD | {"name"} for row in rows)

@@ -1,0 +1,128 @@
+"""Put a finished run into the package's zoo: its config, its weights, and a model card of measured numbers.
+
+python tools/ship.py runs/faces-10 faces-10 --evaluation runs/faces-10-eval.json --finder face \
+    --data "10,000 faces of MTFL's training list (LFW and web photos), no labels" \
+    --terms "research use, cite MTFL (ECCV 2014)" \
+    --use "finding the same ten places on faces of ordinary photos"
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+from tyro.conf import Positional
+
+from cairns.errors import CairnsError
+from cairns.predictor import ZOO
+from cairns.report.text import kept_out, verdict_counts
+from cairns.training.run import Run
+
+LARGEST = 5_000_000  # bytes of a shipped model
+
+
+@dataclass(frozen=True)
+class Ship:
+    run: Positional[Path]
+    """The finished run."""
+    name: Positional[str]
+    """What the model is called in the zoo."""
+    data: str
+    """What it was trained on."""
+    terms: str
+    """The terms of that data."""
+    use: str
+    """What it is meant for."""
+    command: str
+    """The command that trained it."""
+    evaluation: Path | None = None
+    """The JSON of `cairns evaluate` or `cairns fit`, where there are annotations."""
+    finder: str = ""
+    """What the model looks for on a photo by itself."""
+
+
+def main() -> None:
+    args = tyro.cli(Ship, description=__doc__)
+    run = Run(args.run)
+    if not run.finished:
+        raise CairnsError(f"{args.run} is not a finished run.")
+    if run.model_file.stat().st_size > LARGEST:
+        raise CairnsError(f"{run.model_file} is larger than {LARGEST / 1e6:.0f} MB.")
+    measured = json.loads(args.evaluation.read_text()) if args.evaluation else None
+    summary = run.summary()
+    card = {
+        "landmarks": run.config().model.landmarks,
+        "error": error_words(summary, measured),
+        "error_percent": measured["error_percent"] if measured else None,
+        "warp_error_percent": round(100 * summary["warp_error"], 2),
+        "data": args.data,
+        "terms": args.terms,
+        "command": args.command,
+    }
+    folder = ZOO / args.name
+    folder.mkdir(parents=True, exist_ok=True)
+    meta = run.meta() | {"card": card} | ({"finder": args.finder} if args.finder else {})
+    meta["source"] = [re.sub(r"(?<=:).+", "FOLDER", word) for word in meta["source"]]  # nobody else's paths
+    (folder / "config.json").write_text(json.dumps(meta, indent=2) + "\n")
+    shutil.copyfile(run.model_file, folder / "model.safetensors")
+    (folder / "README.md").write_text(text(args, run, card, measured))
+    print(f"{folder}: {run.model_file.stat().st_size / 1e6:.1f} MB, {card['error']}")
+
+
+def error_words(summary: dict[str, Any], measured: dict[str, Any] | None) -> str:
+    if measured is None:
+        return f"warp error {summary['warp_error']:.2%} of the image edge (no annotations to measure against)"
+    return (
+        f"{measured['error_percent']:.2f} % of the {measured['unit']} on "
+        f"{measured['test_images']:,} test images "
+        f"({measured['protocol']}, {measured['labels']:,} labels)"
+    )
+
+
+def text(args: Ship, run: Run, card: dict[str, Any], measured: dict[str, Any] | None) -> str:
+    config, summary, versions = run.config(), run.summary(), run.meta()["versions"]
+    rows = {
+        "data": f"{args.data}. No label was used in training",
+        "terms": f"{args.terms}; they hold for the weights too",
+        "model": f"`{config.preset}`, {summary['parameters']:,} parameters, "
+        f"{config.model.image_size} pixels, {run.model_file.stat().st_size / 1e6:.1f} MB",
+        "training": f"{summary['steps']:,} steps of {config.train.batch_size} images at "
+        f"{summary['images_per_second']:.0f} images/s on two CPU cores, seed {config.train.seed}",
+        "error": card["error"],
+        "warp error": f"{summary['warp_error']:.2%} of the image edge, "
+        f"{summary['warp_error_before']:.1%} before training. {kept_out(summary)}",
+        "health": verdict_counts(summary["health"]),
+        "made with": ", ".join(f"{name} {version}" for name, version in versions.items()),
+    }
+    if measured and measured.get("per_landmark"):
+        rows["by point"] = ", ".join(
+            f"{name} {value:.1f} %" for name, value in measured["per_landmark"].items()
+        )
+        rows["mean shape"] = f"{measured['baseline_mean_shape_percent']:.1f} %, the same way"
+    table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
+    return f"""# {args.name}
+
+{config.model.landmarks} landmarks, discovered without labels.
+
+| | |
+|---|---|
+{table}
+
+Made by:
+
+    {args.command}
+
+Meant for {args.use}.
+It recognises nobody, and it puts its landmarks on any image, also where the subject is absent: mind the
+confidence. Images unlike its training data (other framing, strong rotation, drawings) are outside of what was
+measured.
+"""
+
+
+if __name__ == "__main__":
+    main()
