@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cairns.api import load, train
     from cairns.config import Config
+    from cairns.editing.editor import Code, Editor
     from cairns.errors import CairnsError
     from cairns.predictor import Landmarks, Predictor
 
 __version__ = "0.1.0"
-__all__ = ["CairnsError", "Config", "Landmarks", "Predictor", "load", "train"]
+__all__ = ["CairnsError", "Code", "Config", "Editor", "Landmarks", "Predictor", "load", "train"]
 
 _HOMES = {
     "load": "cairns.api",
     "train": "cairns.api",
     "Config": "cairns.config",
+    "Code": "cairns.editing.editor",
+    "Editor": "cairns.editing.editor",
     "CairnsError": "cairns.errors",
     "Landmarks": "cairns.predictor",
     "Predictor": "cairns.predictor",

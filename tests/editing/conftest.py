@@ -1,0 +1,22 @@
+"""Editors of small untrained models."""
+
+from __future__ import annotations
+
+import pytest
+
+from cairns.config import Config
+from cairns.editing.editor import Editor
+from cairns.model.autoencoder import Autoencoder
+from cairns.predictor import Predictor
+
+
+@pytest.fixture(scope="session")
+def colour_editor(micro_colour: Config) -> Editor:
+    """Images of 32 pixels, 4 landmarks, descriptors of 4 numbers."""
+    return Editor(Predictor(Autoencoder(micro_colour.model, seed=3), micro_colour))
+
+
+@pytest.fixture(scope="session")
+def grey_editor(micro: Config) -> Editor:
+    """Images of 28 pixels, 4 landmarks, no descriptors."""
+    return Editor(Predictor(Autoencoder(micro.model, seed=3), micro))

@@ -1,0 +1,92 @@
+"""A studio of a small model behind a real server, and a plain HTTP client for it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import uvicorn
+
+from cairns.cli.studio import bind
+from cairns.editing.editor import Editor
+from cairns.studio.server import Studio, create_app
+from cairns.training.run import Run
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    data: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.data)
+
+    def refused(self, status: int, words: str) -> bool:
+        """This status, and one sentence with these words in it."""
+        assert self.status == status, self
+        sentence = self.json["error"]
+        assert words in sentence, sentence
+        assert sentence.endswith("."), sentence
+        assert "\n" not in sentence
+        assert "Traceback" not in sentence
+        return True
+
+
+@dataclass(frozen=True)
+class Served:
+    """A studio that answers on a port of this computer."""
+
+    studio: Studio
+    port: int
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    def ask(
+        self, path: str, body: Any = None, headers: dict[str, str] | None = None, method: str | None = None
+    ) -> Answer:
+        """The path goes out as it is written. With a body it is a POST; a dict is sent as JSON."""
+        data = json.dumps(body).encode() if isinstance(body, dict) else body
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request(method or ("GET" if body is None else "POST"), path, data, headers or {})
+            response = connection.getresponse()
+            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        finally:
+            connection.close()
+
+
+@contextmanager
+def serving(studio: Studio) -> Iterator[Served]:
+    listener = bind("127.0.0.1", 0)
+    server = uvicorn.Server(
+        uvicorn.Config(create_app(studio), log_level="warning", access_log=False, lifespan="off")
+    )
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield Served(studio, listener.getsockname()[1])
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+@pytest.fixture(scope="session")
+def serve() -> Callable[[Studio], AbstractContextManager[Served]]:
+    return serving
+
+
+@pytest.fixture(scope="session")
+def editor(colour_run: Run) -> Editor:
+    """Images of 32 pixels, 4 landmarks, descriptors of 4 numbers."""
+    return Editor.load(colour_run.folder)
