@@ -19,7 +19,7 @@ def images(config: ModelConfig, batch: int, seed: int = 0) -> torch.Tensor:
 
 @pytest.mark.parametrize(
     ("name", "batch", "maps"),
-    [("compact-10", 2, 40), ("compact-30", 2, 40), ("tiny-7", 3, 20), ("celeba-10", 1, 96)],
+    [("compact-10", 2, 20), ("compact-30", 2, 20), ("tiny-7", 3, 20), ("celeba-10", 1, 96)],
 )
 def test_shapes_from_image_to_image(name: str, batch: int, maps: int) -> None:
     config = preset(name).model
