@@ -66,7 +66,8 @@ def main() -> None:
     }
     folder = ZOO / args.name
     folder.mkdir(parents=True, exist_ok=True)
-    meta = run.meta() | {"card": card} | ({"finder": args.finder} if args.finder else {})
+    kept = {key: value for key, value in run.meta().items() if key != "start"}  # a path of this machine
+    meta = kept | {"card": card} | ({"finder": args.finder} if args.finder else {})
     meta["source"] = [re.sub(r"(?<=:).+", "FOLDER", word) for word in meta["source"]]  # nobody else's paths
     (folder / "config.json").write_text(json.dumps(meta, indent=2) + "\n")
     shutil.copyfile(run.model_file, folder / "model.safetensors")

@@ -21,8 +21,6 @@ from cairns.report.page import over_time
 from cairns.report.pictures import chart, data_url, map_picture, trajectories
 from cairns.training.run import Run
 
-CHROMIUM = shutil.which("chromium")
-
 
 class Outline(HTMLParser):
     """The tags of a page with their attributes, and the text of each table row."""
@@ -244,29 +242,6 @@ def test_a_run_on_videos_has_the_section(copied: Run) -> None:
 
 
 # In a browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium on the path to open the report in")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as tool:
-        started = tool.chromium.launch(
-            executable_path=CHROMIUM,
-            args=[
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-quic",
-                "--no-first-run",
-                "--disable-background-networking",
-                "--disable-component-update",
-                "--disable-sync",
-            ],
-        )
-        yield started
-        started.close()
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import shutil
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -22,32 +21,8 @@ from cairns.editing.editor import Code, Editor
 from cairns.studio import server
 from cairns.studio.server import Studio
 
-CHROMIUM = shutil.which("chromium")
 SPREAD = np.array([(0.25, 0.3), (0.7, 0.35), (0.5, 0.55), (0.4, 0.8)])
 GOAL = np.array([(0.3, 0.2), (0.6, 0.45), (0.55, 0.6), (0.3, 0.7)])
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium on the path to open the studio in")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as tool:
-        started = tool.chromium.launch(
-            executable_path=CHROMIUM,
-            args=[
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-quic",
-                "--no-first-run",
-                "--disable-background-networking",
-                "--disable-component-update",
-                "--disable-sync",
-            ],
-        )
-        yield started
-        started.close()
 
 
 def photo(seed: int, size: tuple[int, int] = (64, 48)) -> NDArray[np.uint8]:

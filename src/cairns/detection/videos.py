@@ -23,6 +23,7 @@ from cairns.errors import CairnsError, UnreadableImage
 from cairns.files.formats import FORMATS, Keypoints, require
 from cairns.files.videos import VideoWriter
 from cairns.geometry import Placement
+from cairns.model.detector import LOW
 from cairns.predictor import Predictor
 from cairns.sources.subject import Subject, prepare_subject
 from cairns.sources.video import Video
@@ -32,7 +33,6 @@ BATCH = 32
 AHEAD = 4  # batches decoded ahead of the detector
 SMOOTH_SECONDS = 0.25  # window of --smooth
 OVERLAY = ".overlay.mp4"  # how the name of a video with its landmarks drawn ends
-LOW = 0.3  # confidence below which a landmark is not to be trusted
 
 
 @dataclass(frozen=True)

@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 
 from cairns import geometry
 from cairns.errors import UnreadableImage
+from cairns.model.detector import LOW
 from cairns.predictor import Predictor
 from cairns.sources.base import Source
 from cairns.sources.images import to_channels
+from cairns.training.flows import INTERVAL
 from cairns.warps.flow import farneback, follow
 
 FRAMES = 300  # looked at
-INTERVAL = 5
 FLOW_SIZE = 128  # pixels of the squares that flow is computed on
-LOW = 0.3
 
 
 @dataclass(frozen=True)

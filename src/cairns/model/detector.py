@@ -13,6 +13,7 @@ from cairns.nets.hourglass import Hourglass
 from cairns.nets.spec import parse
 
 NEAR = 0.1  # a landmark's surroundings, in image edges: the radius that its confidence looks at
+LOW = 0.3  # confidence below which a landmark is not to be trusted
 
 
 @dataclass(frozen=True)
