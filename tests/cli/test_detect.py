@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-import multiprocessing
-import os
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from cairns.cli import main
 from cairns.cli.detect import counted, formats
 from cairns.detection import videos
 from cairns.errors import CairnsError
@@ -367,21 +366,26 @@ def test_overlays_are_not_taken_for_videos(
         counting.clear()
 
 
-def killed(words: list[str], at: int) -> None:
-    """In a child: the process is killed while it writes the files of the `at`-th video."""
-    calls = 0
-    kept = videos.write_overlay
+KILLED = """
+import os, signal, sys
+from cairns.cli import main
+from cairns.detection import videos
 
-    def write(part: Path, *rest: Any) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == at:
-            part.write_text("half of it")
-            os.kill(os.getpid(), signal.SIGKILL)
-        kept(part, *rest)
+kept, calls = videos.write_overlay, 0
 
-    videos.write_overlay = write
-    main(words)
+
+def write(part, *rest):
+    global calls
+    calls += 1
+    if calls == 2:
+        part.write_text("half of it")
+        os.kill(os.getpid(), signal.SIGKILL)
+    kept(part, *rest)
+
+
+videos.write_overlay = write
+main(sys.argv[1:])
+"""
 
 
 def test_a_killed_call_goes_on_with_the_video_it_was_at(
@@ -389,10 +393,10 @@ def test_a_killed_call_goes_on_with_the_video_it_was_at(
 ) -> None:
     out = tmp_path / "found"
     words = ["detect", str(colour_run.folder), str(folder), "--out", str(out), "--overlay"]
-    child = multiprocessing.get_context("fork").Process(target=killed, args=(words, 2))
-    child.start()
-    child.join(120)
-    assert child.exitcode == -signal.SIGKILL
+    child = subprocess.run(
+        [sys.executable, "-c", KILLED, *words], capture_output=True, text=True, timeout=300
+    )
+    assert child.returncode == -signal.SIGKILL, child.stderr
     seen = [name for name in names_in(out) if not name.startswith(".")]
     assert seen == ["a.csv", "a.overlay.mp4"]  # the second video's table was complete, but not its overlay
     before = {name: (out / name).stat().st_mtime_ns for name in seen}
