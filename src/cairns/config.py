@@ -166,7 +166,7 @@ def to_dict(config: Config) -> dict[str, Any]:
 
 def from_dict(tree: Any) -> Config:
     """The config that `to_dict` gave, with unknown names, wrong types and impossible values refused."""
-    config = typing.cast(Config, _build(Config, tree, "config"))
+    config = typing.cast(Config, build(Config, tree, "config"))
     check(config)
     return config
 
@@ -277,7 +277,7 @@ def _check_nets(model: ModelConfig) -> None:
             )
 
 
-def _build(kind: Any, value: Any, where: str) -> Any:
+def build(kind: Any, value: Any, where: str) -> Any:
     """Turn plain JSON into `kind`, one of the few kinds that configs are made of."""
     if dataclasses.is_dataclass(kind):
         if not isinstance(value, dict):
@@ -286,7 +286,7 @@ def _build(kind: Any, value: Any, where: str) -> Any:
         unknown = sorted(set(value) - set(hints))
         if unknown:
             raise CairnsError(f"{where} has an unknown name {unknown[0]!r}.")
-        parts = {name: _build(hints[name], part, f"{where}.{name}") for name, part in value.items()}
+        parts = {name: build(hints[name], part, f"{where}.{name}") for name, part in value.items()}
         return typing.cast(Any, kind)(**parts)
     origin = typing.get_origin(kind)
     if origin is Literal:
@@ -299,7 +299,7 @@ def _build(kind: Any, value: Any, where: str) -> Any:
         inner = typing.get_args(kind)
         if inner[-1] is not types.EllipsisType and inner[-1] is not ... and len(value) != len(inner):
             raise CairnsError(f"{where} must have {len(inner)} values; got {value!r}.")
-        return tuple(_build(inner[0], part, where) for part in value)
+        return tuple(build(inner[0], part, where) for part in value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         try:
             return float(value)

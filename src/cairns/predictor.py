@@ -18,7 +18,7 @@ from cairns.model.detector import confidence
 from cairns.sources.images import read_image, to_channels
 from cairns.training.checkpoint import load_tensors, load_weights
 from cairns.training.prepared import to_tensor
-from cairns.training.run import Run
+from cairns.training.run import GENERATOR_MODEL, Run
 
 ZOO = Path(__file__).parent / "zoo"
 
@@ -122,7 +122,7 @@ class Predictor:
 
 
 def find_model(model: str | Path) -> Run:
-    """A run folder, or the name of a shipped model."""
+    """A run folder (of a generator: the model within), or the name of a shipped model."""
     folder = Path(model)
     if not folder.is_dir() and (ZOO / str(model) / "config.json").is_file():
         folder = ZOO / str(model)
@@ -131,7 +131,8 @@ def find_model(model: str | Path) -> Run:
         raise CairnsError(
             f"There is no run folder {model}, nor a shipped model of that name (shipped: {shipped})."
         )
-    return Run(folder)
+    inner = folder / GENERATOR_MODEL
+    return Run(inner if (inner / "config.json").is_file() else folder)
 
 
 def shipped_models() -> list[str]:

@@ -17,6 +17,7 @@ VERBS = {
     "edit": "move landmarks, the image follows",
     "morph": "turn one image into another by its landmarks",
     "studio": "drag landmarks in the browser",
+    "generate": "make new images on the structure of given ones",
     "evaluate": "predict annotated landmarks from discovered ones",
     "attributes": "recognise visual attributes from landmarks",
     "reproduce": "run one of the paper's tables or figures",

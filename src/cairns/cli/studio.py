@@ -26,7 +26,8 @@ class StudioOptions:
     """
 
     model: Positional[str]
-    """A run folder, or the name of a shipped model."""
+    """A run folder, or the name of a shipped model. A run of `cairns generate train` adds a button for new
+    appearances."""
     images: Positional[tuple[Path, ...]] = field(default_factory=tuple)
     """Images to begin with; more can be dropped onto the page."""
     port: int = 8642
@@ -42,6 +43,8 @@ def main(argv: Sequence[str]) -> int:
     from cairns.cli.edit import read_photo
     from cairns.editing.editor import Editor
     from cairns.errors import CairnsError
+    from cairns.generation.run import is_generator
+    from cairns.generation.sampler import Sampler
 
     try:
         import uvicorn
@@ -56,7 +59,10 @@ def main(argv: Sequence[str]) -> int:
     own = args.host in LOOPBACK
     token = "" if own else secrets.token_urlsafe(18)
     hosts = LOOPBACK if own else LOOPBACK | {args.host.lower(), socket.gethostname().lower()}
-    studio = Studio(Editor.load(args.model), token, hosts)
+    folder = Path(args.model)
+    sampler = Sampler.load(folder) if is_generator(folder) else None
+    editor = Editor(sampler.predictor) if sampler else Editor.load(args.model)
+    studio = Studio(editor, token, hosts, sampler)
     for path in args.images:
         studio.open(path.name, read_photo(path))
     listener = bind(args.host, args.port)

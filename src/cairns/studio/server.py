@@ -15,7 +15,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -36,6 +36,7 @@ from cairns.editing.editor import Code, Editor
 from cairns.editing.photo import put_back
 from cairns.editing.render import enlarge, gif, mp4, strip
 from cairns.errors import CairnsError, UnreadableImage
+from cairns.generation.sampler import Sampler
 from cairns.geometry import extract
 from cairns.palette import colours, hexadecimal
 from cairns.sources.images import read_image, to_channels
@@ -75,8 +76,15 @@ class Refused(Exception):
 class Studio:
     """The state behind the page: the model, and the images that are open."""
 
-    def __init__(self, editor: Editor, token: str = "", hosts: frozenset[str] = LOOPBACK) -> None:
+    def __init__(
+        self,
+        editor: Editor,
+        token: str = "",
+        hosts: frozenset[str] = LOOPBACK,
+        sampler: Sampler | None = None,
+    ) -> None:
         self.editor, self.token, self.hosts = editor, token, hosts
+        self.sampler = sampler  # of a model that comes with a generator
         self.opened: OrderedDict[str, Opened] = OrderedDict()
         self.turns = count()
         self.lock = threading.Lock()  # images are opened in other threads than they are asked for
@@ -135,6 +143,7 @@ class Studio:
                 "colours": [hexadecimal(colour) for colour in colours(config.landmarks)],
                 "size": config.image_size,
                 "descriptors": bool(config.descriptor_size),
+                "generator": self.sampler is not None,
                 "images": [self.describe(number, image) for number, image in images],
             }
         )
@@ -164,7 +173,8 @@ class Studio:
         code = self.code_of(image, asked)
         kind = asked.get("kind", "decoded")
         if kind == "decoded":
-            pixels = await self.work(lambda: self.editor.decode(code))
+            make = self.maker(asked)
+            pixels = (await self.work(lambda: make([code])))[0]
         elif kind in ("warped", "blended"):
             pixels = await self.work(
                 lambda: put_back(self.editor, image.photo, image.code, code, blend=kind == "blended")
@@ -185,16 +195,33 @@ class Studio:
         if not isinstance(ending, str) or ending not in writers:
             raise Refused(422, "format must be gif, mp4 or png.")
         goal = self.code_of(image, asked)
+        decode = self.maker(asked)
         write, kind = writers[ending]
         count = 9 if ending == "png" else FRAMES
 
         def make() -> bytes:
             shares = np.linspace(0, 1, count)
             codes = [image.code.towards(goal, float(share), None, "blend") for share in shares]
-            frames = [enlarge(frame, 256) for frame in self.editor.decode_many(codes)]
+            frames = [enlarge(frame, 256) for frame in decode(codes)]
             return bytes(write(frames, 20.0))
 
         return Response(await self.work(make), media_type=kind)
+
+    def maker(self, asked: dict[str, Any]) -> Callable[[Sequence[Code]], NDArray[np.uint8]]:
+        """What turns codes into pictures: the decoder, or with a `seed` the generator."""
+        seed, sampler = asked.get("seed"), self.sampler
+        if seed is None:
+            return self.editor.decode_many
+        if sampler is None:
+            raise Refused(422, "This model comes without a generator: it makes no new appearance.")
+        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**31:
+            raise Refused(422, "seed must be a whole number between 0 and 2147483647.")
+
+        def make(codes: Sequence[Code]) -> NDArray[np.uint8]:
+            latents = np.repeat(sampler.latents(1, seed), len(codes), axis=0)
+            return sampler.generate(np.stack([code.landmarks for code in codes]), latents)
+
+        return make
 
     def code_of(self, image: Opened, asked: dict[str, Any]) -> Code:
         """The code that a request describes: its landmarks, and how far the appearance is another image's."""

@@ -10,10 +10,9 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from cairns.errors import CairnsError
-from cairns.model.autoencoder import Autoencoder
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -46,7 +45,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise CairnsError(f"{path} is damaged or no safetensors file: {error}.") from None
 
 
-def load_weights(model: Autoencoder, tensors: Mapping[str, Tensor], where: Path) -> None:
+def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
     try:
         model.load_state_dict(dict(tensors))
     except RuntimeError as error:
@@ -57,7 +56,7 @@ def load_weights(model: Autoencoder, tensors: Mapping[str, Tensor], where: Path)
 def save_checkpoint(
     path: Path,
     step: int,
-    model: Autoencoder,
+    model: nn.Module,
     optimiser: torch.optim.Adam,
     average: Mapping[str, Tensor],
     sums: Mapping[str, float] | None = None,
@@ -73,7 +72,7 @@ def save_checkpoint(
 
 def load_checkpoint(
     path: Path,
-    model: Autoencoder,
+    model: nn.Module,
     optimiser: torch.optim.Adam,
     average: dict[str, Tensor],
     sums: dict[str, float] | None = None,

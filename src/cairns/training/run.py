@@ -15,6 +15,8 @@ from cairns.config import Config, from_dict, to_dict
 from cairns.errors import CairnsError
 from cairns.training.checkpoint import write_atomically
 
+GENERATOR_MODEL = "model"  # within the folder of a generator: the landmark model that it was trained with
+
 
 @dataclass(frozen=True)
 class Run:

@@ -5,6 +5,7 @@ const handles = byId("handles");
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const SVG = "http://www.w3.org/2000/svg";
 
+const plain = () => ({ id: null, share: 0, seed: null });
 const state = {
   model: null,
   images: new Map(), // id -> what the server said of it
@@ -14,7 +15,7 @@ const state = {
   chosen: new Set(),
   past: [],
   future: [],
-  look: { id: null, share: 0 }, // appearance of another image
+  look: plain(), // whose appearance: another image's, or one made from a seed
   playing: 0,
 };
 
@@ -58,13 +59,18 @@ let wish = null;
 let drawn = 0; // pictures drawn so far, for whoever watches
 const kindNow = () => document.querySelector("input[name=kind]:checked").value;
 
+function look() {
+  if (state.look.seed !== null) return { seed: state.look.seed };
+  return state.look.id ? { appearance: state.look.id, share: state.look.share } : {};
+}
+
 function request() {
   const kind = kindNow();
   return {
     id: state.current,
     kind: kind === "original" ? "decoded" : kind,
     landmarks: kind === "original" ? state.images.get(state.current).landmarks : state.points,
-    ...(state.look.id && kind !== "original" ? { appearance: state.look.id, share: state.look.share } : {}),
+    ...(kind === "original" ? {} : look()),
   };
 }
 
@@ -99,7 +105,8 @@ async function drain() {
       document.documentElement.dataset.drawn = String(drawn);
       document.documentElement.dataset.milliseconds = took.toFixed(1);
       const server = Number(response.headers.get("x-milliseconds") ?? 0);
-      say(`${words[now.kind]} in ${took.toFixed(0)} ms (model ${server.toFixed(0)} ms)`);
+      const made = now.seed !== undefined && now.kind === "decoded" ? "A new appearance, made" : words[now.kind];
+      say(`${made} in ${took.toFixed(0)} ms (model ${server.toFixed(0)} ms)`);
     } catch (error) {
       say(error.message, true);
     }
@@ -135,6 +142,8 @@ function draw() {
   byId("undo").disabled = !state.past.length;
   byId("redo").disabled = !state.future.length;
   for (const id of ["reset", "copy", "save-png", "save-gif", "save-mp4", "all", "none"]) byId(id).disabled = !state.current;
+  byId("invent").disabled = !state.current;
+  byId("own").disabled = state.look.seed === null;
   for (const id of ["smaller", "larger", "turn-left", "turn-right"]) byId(id).disabled = state.chosen.size < 2;
 }
 
@@ -351,7 +360,7 @@ async function show(id) {
   state.base = copyOf(image.landmarks);
   state.past = [];
   state.future = [];
-  state.look = { id: null, share: 0 };
+  state.look = plain();
   state.chosen = new Set();
   byId("square").src = await pictureUrl(id, "square");
   byId("empty").hidden = true;
@@ -424,7 +433,7 @@ function slider(id, change) {
 }
 slider("share", goTo);
 slider("look", (share) => {
-  state.look = { id: goal().id, share };
+  state.look = { ...plain(), id: goal().id, share };
   sliders(null, null);
   draw();
   render();
@@ -432,7 +441,7 @@ slider("look", (share) => {
 byId("swap").addEventListener("click", () => {
   remember();
   const on = !(state.look.id === goal().id && state.look.share === 1);
-  state.look = { id: on ? goal().id : null, share: on ? 1 : 0 };
+  state.look = { ...plain(), id: on ? goal().id : null, share: on ? 1 : 0 };
   sliders(null, on ? 100 : 0);
   draw();
   render();
@@ -464,6 +473,23 @@ byId("play").addEventListener("click", () => {
   state.playing = requestAnimationFrame(frame);
 });
 
+// A new appearance, where the model comes with a generator
+
+byId("invent").addEventListener("click", () => {
+  remember();
+  state.look = { ...plain(), seed: Math.floor(Math.random() * 2 ** 31) };
+  document.querySelector("input[name=kind][value=decoded]").checked = true;
+  sliders(null, 0);
+  draw();
+  render();
+});
+byId("own").addEventListener("click", () => {
+  remember();
+  state.look = plain();
+  draw();
+  render();
+});
+
 // Buttons
 
 byId("undo").addEventListener("click", () => restore(state.past, state.future));
@@ -471,7 +497,7 @@ byId("redo").addEventListener("click", () => restore(state.future, state.past));
 byId("reset").addEventListener("click", () => {
   remember();
   state.points = copyOf(state.images.get(state.current).landmarks);
-  state.look = { id: null, share: 0 };
+  state.look = plain();
   sliders(0, 0);
   settled();
 });
@@ -535,6 +561,7 @@ byId("copy").addEventListener("click", async () => {
 
 try {
   state.model = await (await ask("api/model")).json();
+  byId("new").hidden = !state.model.generator;
   makeHandles();
   goalChanged();
   draw();

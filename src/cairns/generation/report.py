@@ -1,0 +1,90 @@
+"""The report of a generator: samples over time, the two networks' balance, what was measured."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import cv2
+import numpy as np
+
+from cairns.errors import CairnsError
+from cairns.generation.run import GeneratorRun
+from cairns.report import pictures
+from cairns.training.checkpoint import write_atomically
+
+
+def headline(summary: dict[str, Any]) -> str:
+    near, far = summary["cycle_distance"], summary["shuffled_distance"]
+    words = (
+        f"Landmarks on generated images lie within {near:.1%} of the image edge of where they were wanted "
+        f"({far:.1%} from another image's)."
+    )
+    if summary["diversity"] is not None:
+        words += f" Samples of one structure differ {summary['diversity']:.0%} as much as real images do."
+    return words
+
+
+def closing_words(run: GeneratorRun) -> str:
+    summary = run.summary()
+    return "\n".join(
+        (
+            headline(summary),
+            f"Speed: {summary['images_per_second']:.0f} images/s; peak memory "
+            f"{summary['peak_memory_mb']:.0f} MB.",
+            f"Report: {run.report_file}",
+            f"Next:   cairns generate sample {run.folder} --like IMAGE... --out made",
+        )
+    )
+
+
+def write_report(run: GeneratorRun) -> Path:
+    """(Re)write RUN/report.html from the run's own files."""
+    if not run.finished:
+        raise CairnsError(
+            f"The run {run.folder} is not finished; go on with: "
+            f"cairns generate train --out {run.folder} --resume."
+        )
+    summary, settings, lines = run.summary(), run.settings(), run.log()
+    stages = []
+    for file in sorted(run.evolution_folder.glob("step-*.png")):
+        picture = cv2.imread(str(file), cv2.IMREAD_COLOR_RGB)
+        if picture is not None:
+            shown = pictures.plain_picture(np.asarray(picture, np.uint8), f"samples at {file.stem}", "sheet")
+            stages.append(
+                f"<figure>{shown}<figcaption>step {int(file.stem.split('-')[1]):,}</figcaption></figure>"
+            )
+    steps = [float(line["step"]) for line in lines]
+    series = (
+        ("convergence measure M", "measure", 1.0, ""),
+        ("k, the critic's attention to samples", "k", 1.0, ""),
+        ("energy of real images", "real", 1.0, ""),
+        ("energy of samples", "made", 1.0, ""),
+        ("landmarks off by (L1)", "cycle", 100.0, "% of the image edge"),
+    )
+    charts = "".join(
+        pictures.chart(title, steps, [scale * line[key] for line in lines], unit, False)
+        for title, key, scale, unit in series
+    )
+    facts = {
+        "source": " ".join(run.meta()["source"][:3]),
+        "images": f"{summary['train_images']:,}",
+        "training": f"{summary['steps']:,} steps of {settings.batch_size} images, seed {settings.seed}",
+        "generator": f"{summary['parameters']:,} parameters, latent of {settings.latent}",
+        "balance": f"gamma {settings.gamma}, cycle weight {settings.cycle}",
+        "speed": f"{summary['images_per_second']:.0f} images/s, {summary['peak_memory_mb']:.0f} MB at most",
+    }
+    template = Template((Path(__file__).parent / "page.html").read_text())
+    page = template.substitute(
+        title="New images on a given structure",
+        headline=html.escape(headline(summary)),
+        last=stages[-1] if stages else "",
+        stages="".join(stages[:-1]),
+        charts=charts,
+        facts="".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in facts.items()),
+        command=html.escape(f"cairns generate sample {run.folder} --like IMAGE... --out made"),
+    )
+    write_atomically(run.report_file, page.encode())
+    return run.report_file

@@ -1,0 +1,53 @@
+"""The folder of a generator: a run folder that holds the landmark model, too."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from cairns.errors import CairnsError
+from cairns.generation.config import GeneratorConfig, from_dict
+from cairns.training.checkpoint import write_atomically
+from cairns.training.run import GENERATOR_MODEL, Run
+
+
+class GeneratorRun(Run):
+    @property
+    def landmarks(self) -> Run:
+        """The landmark model that the generator was trained with: a copy."""
+        return Run(self.folder / GENERATOR_MODEL)
+
+    @property
+    def model_file(self) -> Path:
+        return self.folder / "generator.safetensors"
+
+    @property
+    def references_file(self) -> Path:
+        """Landmarks of the prepared training images, (n, K, 2)."""
+        return self.cache_folder / "landmarks.npy"
+
+    def settings(self) -> GeneratorConfig:
+        if not is_generator(self.folder):
+            raise CairnsError(f"{self.folder} is no run of `cairns generate train`.")
+        return from_dict(self.meta()["config"])
+
+    def begin(self, settings: GeneratorConfig, source: Sequence[str], model: Run) -> None:
+        """Copy the landmark model, then write config.json."""
+        import torch
+
+        from cairns import __version__
+
+        self.landmarks.folder.mkdir(parents=True, exist_ok=True)
+        for file in (model.config_file, model.model_file):
+            shutil.copyfile(file, self.landmarks.folder / file.name)
+        versions = {"cairns": __version__, "torch": torch.__version__, "python": platform.python_version()}
+        meta = {"config": dataclasses.asdict(settings), "source": list(source), "versions": versions}
+        write_atomically(self.config_file, json.dumps(meta, indent=2).encode())
+
+
+def is_generator(folder: Path) -> bool:
+    return (folder / GENERATOR_MODEL / "config.json").is_file()
