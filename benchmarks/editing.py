@@ -3,8 +3,8 @@
 python benchmarks/editing.py mtfl:FOLDER [--model faces-10] [--faces 100] [--picture FILE] [--json FILE]
 
 Faces of the test split. The mouth's landmarks are those that lie, on average over the faces, within 0.12
-edges of the crop of an annotated mouth corner or of the middle between both. Each face gets a move of the same
-length in a direction of its own.
+edges of the crop of an annotated mouth corner or of the middle between both. Each face gets a move of one
+length, in a direction of its own.
 """
 
 from __future__ import annotations

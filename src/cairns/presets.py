@@ -74,8 +74,8 @@ def _paper(
             lr_decay_at=decay,
             recon_raise_at=raise_at,
             landmark_points_at=(5_000, 10_000),
-            brightness=32 / 255,
-            contrast=0.5,
+            brightness=0.0 if model.channels == 1 else 32 / 255,  # digits stay white on black
+            contrast=0.0 if model.channels == 1 else 0.5,
         ),
         preset=name,
         fit="stretch" if name.startswith("car") else "pad",
@@ -172,6 +172,8 @@ def tiny(landmarks: int, channels: int = 1) -> Config:
             warmup=50,
             recon_raise_at=(1250,),
             landmark_points_at=(500, 1000),
+            brightness=0.0,  # digits stay white on black
+            contrast=0.0,
         ),
         preset=f"tiny-{landmarks}",
     )

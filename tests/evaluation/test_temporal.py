@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cairns.evaluation.temporal import INTERVAL, LOW, Temporal, jitter, temporal
+from cairns.evaluation.temporal import INTERVAL, LOW, Temporal, jitter, on_mask, temporal
 from cairns.geometry import Placement, extract
 from cairns.predictor import Landmarks
 
@@ -179,3 +179,12 @@ def test_it_can_be_written_as_json() -> None:
     assert written["low_confidence"] == [0.0, 1.0]
     assert np.shape(written["trajectories"]) == (8, 2, 2)
     assert written["trajectories"][0][0] == [1.23, 1.23]
+
+
+def test_points_on_and_beside_a_mask() -> None:
+    mask = np.zeros((20, 30), bool)
+    mask[5:10, 8:12] = True
+    points = np.array([(9.5, 7.5), (13.5, 7.5), (14.6, 7.5), (-1.0, 7.0), (40.0, 7.0), (8.5, 12.4)])
+    # Pixel (13, 7) is two from the mask's last column 11, (14, 7) three, (8, 12) three below row 9.
+    assert on_mask(mask, points, 2.0).tolist() == [True, True, False, False, False, False]
+    assert on_mask(mask, points, 3.0).tolist() == [True, True, True, False, False, True]

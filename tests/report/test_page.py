@@ -221,6 +221,11 @@ def test_steadiness_of_each_landmark_is_a_row() -> None:
     ]
 
 
+def test_where_a_background_is_known_the_rows_say_how_often_a_landmark_is_on_the_subject() -> None:
+    page = Outline(over_time(MEASURED | {"on_subject": [0.991, 0.5]}))
+    assert [row.split()[-1] for row in page.rows[1:]] == ["99%", "50%"]
+
+
 @pytest.mark.parametrize("measured", [None, {}])
 def test_what_was_not_measured_has_no_section(measured: dict[str, Any] | None) -> None:
     assert over_time(measured) == ""

@@ -96,7 +96,7 @@ def test_another_seed_gives_other_warps(micro: Config) -> None:
     assert not torch.equal(first, other)
 
 
-def test_only_colour_images_are_jittered(
+def test_images_are_jittered_as_the_config_says(
     micro: Config, micro_colour: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[tuple[float, float]] = []
@@ -106,10 +106,11 @@ def test_only_colour_images_are_jittered(
         return images
 
     monkeypatch.setattr(module, "jitter", noted)
-    for config in (micro, micro_colour):
+    grey = replace(micro, train=replace(micro.train, brightness=0.1))
+    for config in (micro, grey, micro_colour):  # the first has neither
         model = Autoencoder(config.model, seed=0)
         step_losses(model, images_for(config), RandomTPS(config.warp, config.model), config, step=0)
-    assert calls == [(micro_colour.train.brightness, micro_colour.train.contrast)]
+    assert calls == [(0.1, 0.0), (micro_colour.train.brightness, micro_colour.train.contrast)]
 
 
 def test_without_a_warp_the_landmarks_stay(micro: Config) -> None:

@@ -215,24 +215,31 @@ def over_time(measured: dict[str, Any] | None) -> str:
     if not measured:
         return ""
     paths = np.array(measured["trajectories"])  # (n, K, 2)
+    columns = [
+        ("jitter", [f"{value:.2f} px" for value in measured["jitter_pixels"]]),
+        ("flow", ["" if value is None else f"{value:.2f} px" for value in measured["flow_pixels"]]),
+        ("low confidence", [f"{value:.0%}" for value in measured["low_confidence"]]),
+    ]
+    words = ""
+    if measured.get("on_subject"):
+        columns.append(("on the subject", [f"{value:.0%}" for value in measured["on_subject"]]))
+        words = " On the subject: the share of frames on which it lies on what moves before the background."
+    heads = "".join(f"<th>{name}</th>" for name, _ in columns)
     rows = []
     for k, colour in enumerate(colours(paths.shape[1])):
-        drift = measured["flow_pixels"][k]
+        cells = "".join(f"<td>{values[k]}</td>" for _, values in columns)
         rows.append(
-            f'<tr><td><span class="dot" style="--c:{hexadecimal(colour)}"></span>{k}</td>'
-            f"<td>{measured['jitter_pixels'][k]:.2f} px</td>"
-            f"<td>{'' if drift is None else f'{drift:.2f} px'}</td>"
-            f"<td>{measured['low_confidence'][k]:.0%}</td></tr>"
+            f'<tr><td><span class="dot" style="--c:{hexadecimal(colour)}"></span>{k}</td>{cells}</tr>'
         )
     plots = "".join(pictures.trajectories(title, paths[:, :, axis]) for axis, title in enumerate(("x", "y")))
     return (
         '<section id="time"><h2>Over time</h2>'
         f"<p>The first {measured['frames']} frames of a video, in pixels of the original frame. Jitter: what "
         "moves from frame to frame. Flow: distance from where the optical flow says that the landmark was "
-        "five frames before. Low confidence: the share of frames on which it is below 0.3.</p>"
+        f"five frames before. Low confidence: the share of frames on which it is below 0.3.{words}</p>"
         f'<div class="charts">{plots}</div>'
-        '<div class="scroll"><table><thead><tr><th>landmark</th><th>jitter</th><th>flow</th>'
-        f"<th>low confidence</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>\n"
+        f'<div class="scroll"><table><thead><tr><th>landmark</th>{heads}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div></section>\n"
     )
 
 

@@ -204,6 +204,7 @@ class Videos:
         if not self.readable:
             raise CairnsError(f"None of the {len(files)} videos could be read; the first: {reasons[0]}.")
         self._opened: tuple[int, Video, Subject] | None = None
+        self._seen: tuple[int, NDArray[np.uint8]] | None = None  # the last frame that was read
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -222,13 +223,20 @@ class Videos:
 
     def raw(self, index: int) -> NDArray[np.uint8]:
         """The frame as the camera saw it."""
-        number, frame = self.chosen[index]
-        return self._open(number)[0].read(frame)
+        if self._seen is None or self._seen[0] != index:
+            number, frame = self.chosen[index]
+            self._seen = index, self._open(number)[0].read(frame)
+        return self._seen[1]
 
     def image(self, index: int) -> NDArray[np.uint8]:
-        number, frame = self.chosen[index]
-        video, subject = self._open(number)
-        return subject.image(video.read(frame))
+        return self._open(self.chosen[index][0])[1].image(self.raw(index))
+
+    def foreground(self, index: int) -> NDArray[np.bool_] | None:
+        """Where the subject is on the frame (H, W), if it is told from a background."""
+        subject = self._open(self.chosen[index][0])[1]
+        if subject.background is None:
+            return None
+        return subject.background.foreground(self.raw(index), subject.crop)
 
     def box(self, index: int) -> Placement | None:
         number, frame = self.chosen[index]

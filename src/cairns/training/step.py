@@ -40,7 +40,7 @@ def step_losses(
 ) -> dict[str, Tensor]:
     """The terms of Eq. 13 by name, unweighted, for images (B, C, n, n), and for videos their `pairs`."""
     generator = generator_of(config.train.seed, step)
-    if config.model.channels == 3:  # the paper jitters colour images only
+    if config.train.brightness or config.train.contrast:
         # Both frames of a pair side by side, so that they get the same.
         whole = images if pairs is None else torch.cat((images, pairs.earlier), dim=3)
         whole = jitter(whole, config.train.brightness, config.train.contrast, generator)
