@@ -1,4 +1,4 @@
-"""What the tests share: one thread, small models, small images, and two small finished runs."""
+"""What the tests share: one thread, small models, small images, and three small finished runs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ from PIL import Image, ImageDraw
 from cairns import api
 from cairns.config import Config, ModelConfig, TrainConfig
 from cairns.errors import UnreadableImage
+from cairns.generation.config import GeneratorConfig
+from cairns.generation.report import write_report
+from cairns.generation.run import GeneratorRun
+from cairns.generation.train import train as train_generator
 from cairns.geometry import Placement
 from cairns.presets import tiny
 from cairns.sources.base import Annotations, Attributes
+from cairns.sources.digits import Digits
 from cairns.training import loop
 from cairns.training.run import Run
 from cairns.training.speed import matrix_product_gflops
@@ -164,6 +169,26 @@ def colour_run(
         return api.train(
             make_photos(folder / "photos"), folder / "run", config=micro_colour, steps=12, threads=1
         )
+
+
+@pytest.fixture(scope="session")
+def generator_run(tmp_path_factory: pytest.TempPathFactory) -> GeneratorRun:
+    """A finished run of a generator for digits-7, hardly trained, on threes. Do not change it: copy it."""
+    settings = GeneratorConfig(
+        latent=16,
+        width=8,
+        decoder="| 8/8 S1 P 8 | U 8 out",
+        critic_width=4,
+        critic_hidden=8,
+        steps=20,
+        batch_size=4,
+        learning_rate=2e-3,
+        ema=0.9,
+        recalibration_images=64,
+    )
+    run = train_generator(settings, "digits-7", Digits("3"), tmp_path_factory.mktemp("generator") / "run")
+    write_report(run)
+    return run
 
 
 @pytest.fixture(scope="module")

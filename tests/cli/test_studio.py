@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import io
+import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,14 +16,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pytest
 import uvicorn
 from PIL import Image
 from starlette.applications import Starlette
 
 from cairns.cli import studio
+from cairns.editing.editor import Editor
+from cairns.generation.config import GeneratorConfig
+from cairns.generation.networks import Adversaries
+from cairns.generation.run import GeneratorRun
+from cairns.generation.sampler import Sampler
 from cairns.studio import server
 from cairns.studio.server import HELD, LOOPBACK, Studio
+from cairns.training.checkpoint import save_tensors
 from cairns.training.run import Run
 
 
@@ -73,6 +83,17 @@ def busy() -> Iterator[int]:
         yield other.getsockname()[1]
 
 
+@pytest.fixture(scope="module")
+def untrained(colour_run: Run, tmp_path_factory: pytest.TempPathFactory) -> GeneratorRun:
+    """What `cairns generate train` leaves, but not trained; for the model of colour_run. Do not change it."""
+    run = GeneratorRun(tmp_path_factory.mktemp("generator") / "run")
+    settings = GeneratorConfig(latent=8, width=8, critic_width=8, critic_hidden=8)
+    run.begin(settings, ["photos"], colour_run)
+    adversaries = Adversaries(settings, colour_run.config().model)
+    save_tensors(run.model_file, adversaries.generator.state_dict())
+    return run
+
+
 def address_in(text: str) -> str:
     found = re.fullmatch(r"The studio is at (\S+)\nCtrl-C ends it\.\n", text)
     assert found, text
@@ -106,6 +127,36 @@ def test_images_are_opened_under_their_names(
     assert [image.name for image in made.opened.values()] == ["01.png", "00.jpg"]
     assert [image.size for image in made.opened.values()] == [(48, 36)] * 2
     assert (made.token, made.hosts) == ("", LOOPBACK)
+
+
+def test_a_generator_s_run_makes_new_appearances(
+    cairns: Callable[..., Any], untrained: GeneratorRun, colour_run: Run, photos: Path, started: Started
+) -> None:
+    words = ("studio", untrained.folder, photos / "01.png", "--port", 0, "--no-browser")
+    assert cairns(*words).code == 0
+    (made,) = started.studios
+    (code,) = [image.code for image in made.opened.values()]
+    landmarks = Editor.load(colour_run.folder).encode(photos / "01.png").landmarks
+    np.testing.assert_array_equal(code.landmarks, landmarks)  # those of the model that it was trained with
+    sampler = Sampler.load(untrained.folder)
+    expected = sampler.generate(landmarks[None], sampler.latents(1, 5))
+    np.testing.assert_array_equal(made.maker({"seed": 5})([code]), expected)
+
+
+def test_other_models_make_none(cairns: Callable[..., Any], colour_run: Run, started: Started) -> None:
+    assert cairns("studio", colour_run.folder, "--port", 0, "--no-browser").code == 0
+    (made,) = started.studios
+    assert made.sampler is None
+
+
+def test_a_generator_that_is_not_finished(
+    cairns: Callable[..., Any], untrained: GeneratorRun, tmp_path: Path, started: Started
+) -> None:
+    folder = shutil.copytree(untrained.folder, tmp_path / "run")
+    (folder / "generator.safetensors").unlink()
+    said = cairns("studio", folder, "--port", 0, "--no-browser")
+    assert said.refused(f"The run {folder} is not finished: it has no generator.safetensors")
+    assert started.studios == []
 
 
 def test_others_need_a_token(
@@ -218,9 +269,10 @@ def test_no_image_is_left_out_in_silence(
     assert said.refused(f"The studio holds {HELD} images at a time; got {HELD + 1}.")
 
 
-def test_it_serves_until_ctrl_c(colour_run: Run, photos: Path) -> None:
-    """As a person would: start it, look at the page, and end it while the browser is still connected."""
-    words = ["studio", str(colour_run.folder), str(photos / "01.png"), "--port", "0", "--no-browser"]
+def test_it_serves_until_ctrl_c(untrained: GeneratorRun, photos: Path) -> None:
+    """As a person would: start it, look at the page, ask for a new appearance, and end it while the browser
+    is still connected."""
+    words = ["studio", str(untrained.folder), str(photos / "01.png"), "--port", "0", "--no-browser"]
     program = f"import sys; from cairns.cli import main; sys.exit(main({words!r}))"
     child = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -230,7 +282,12 @@ def test_it_serves_until_ctrl_c(colour_run: Run, photos: Path) -> None:
         address = urlsplit(address_in(child.stdout.readline() + child.stdout.readline()))
         connection = http.client.HTTPConnection("127.0.0.1", int(address.port or 0), timeout=60)
         connection.request("GET", "/api/model")
-        assert b'"01.png"' in connection.getresponse().read()
+        told = json.loads(connection.getresponse().read())
+        (image,) = told["images"]
+        assert (told["generator"], image["name"]) == (True, "01.png")
+        connection.request("POST", "/api/render", json.dumps({"id": image["id"], "seed": 5}))
+        with Image.open(io.BytesIO(connection.getresponse().read())) as picture:
+            assert (picture.format, picture.size) == ("PNG", (32, 32))
         child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=60)
         connection.close()

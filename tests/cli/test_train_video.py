@@ -160,6 +160,15 @@ def test_impossible_options_are_refused(
     assert cairns("data", "inspect", videos, *options).refused(words)
 
 
+@pytest.mark.parametrize("verb", [("train",), ("data", "inspect")])
+def test_help_lists_the_options_of_videos(cairns: Call, verb: tuple[str, ...]) -> None:
+    said = cairns(*verb, "--help")
+    assert said.code == 0
+    for option in ("--every INT", "--frames INT", "--crop ", "--background {keep,grey,mean}", "--follow"):
+        assert option in said.out
+    assert "--video" not in said.out
+
+
 def test_a_video_in_which_nothing_moves_is_not_followed(train: Call, tmp_path: Path) -> None:
     still = write(tmp_path / "still.mp4", crossing(1) * 6)
     assert train(still, "--follow").refused("Nothing moves in still.mp4: there is no subject to follow.")

@@ -11,10 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import torch
 import uvicorn
 
 from cairns.cli.studio import bind
 from cairns.editing.editor import Editor
+from cairns.generation.config import GeneratorConfig
+from cairns.generation.networks import Adversaries
+from cairns.generation.sampler import Sampler
+from cairns.generation.train import recalibrate
 from cairns.studio.server import Studio, create_app
 from cairns.training.run import Run
 
@@ -90,3 +95,13 @@ def serve() -> Callable[[Studio], AbstractContextManager[Served]]:
 def editor(colour_run: Run) -> Editor:
     """Images of 32 pixels, 4 landmarks, descriptors of 4 numbers."""
     return Editor.load(colour_run.folder)
+
+
+@pytest.fixture(scope="session")
+def sampler(editor: Editor) -> Sampler:
+    """A small generator for the same landmarks. It is not trained, but its batch norm is calibrated: so its
+    pictures have contrast, and differ with landmarks and latents."""
+    settings = GeneratorConfig(latent=8, width=8, critic_width=8, critic_hidden=8)
+    generator = Adversaries(settings, editor.predictor.config.model).generator
+    recalibrate(generator, torch.rand(64, 4, 2, generator=torch.Generator().manual_seed(0)), settings)
+    return Sampler(generator, editor.predictor, settings)

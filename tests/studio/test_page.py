@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import av
+import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageSequence
 
 from cairns.editing.editor import Code, Editor
+from cairns.generation.sampler import Sampler
 from cairns.studio import server
 from cairns.studio.server import Studio
 
@@ -112,6 +114,23 @@ class Page:
             self.code(name).with_landmarks(self.landmarks() if landmarks is None else landmarks)
         )
 
+    def invented(self, seed: int, landmarks: NDArray[np.floating] | None = None) -> Any:
+        """What the generator makes of landmarks, or of those that the page shows, with a seed."""
+        points = self.landmarks() if landmarks is None else landmarks
+        return self.studio.sampler.generate(points[None], self.studio.sampler.latents(1, seed))[0]
+
+    def asked_on(self, act: Callable[[], Any]) -> Any:
+        """What the page asks the server to draw when one does something."""
+        with self.page.expect_request("**/api/render") as caught:
+            act()
+        return caught.value.post_data_json
+
+    def invent(self) -> int:
+        """Ask for a new appearance; the seed that was sent."""
+        asked = self.asked_on(lambda: self.click("New appearance"))
+        assert asked["kind"] == "decoded"
+        return int(asked["seed"])
+
     def at(self, point: NDArray[np.floating] | tuple[float, float]) -> tuple[float, float]:
         """Pixels of the window of a place on the image."""
         box = self.find("#handles").bounding_box()
@@ -159,6 +178,20 @@ def open_page(browser: Any, serve: Callable[..., Any], studio: Studio) -> Iterat
 @pytest.fixture
 def page(open_page: Callable[..., Page]) -> Page:
     return open_page()
+
+
+@pytest.fixture
+def open_inventive(open_page: Callable[..., Page], studio: Studio, sampler: Sampler) -> Callable[..., Page]:
+    """The same, of a model that comes with a generator."""
+    studio.sampler = sampler
+    return open_page
+
+
+@pytest.fixture
+def inventive(open_inventive: Callable[..., Page]) -> Page:
+    page = open_inventive()
+    assert page.comes_to_show(page.decoded(SPREAD))
+    return page
 
 
 # Opening
@@ -567,6 +600,197 @@ def test_those_who_want_no_movement_are_taken_to_the_goal(open_page: Callable[..
     assert page.find("#play").get_attribute("aria-pressed") == "false"
 
 
+# A new appearance
+
+
+def focused(page: Page) -> str:
+    return str(page.page.evaluate("document.activeElement.id"))
+
+
+def test_a_new_appearance_is_the_generator_s_and_stays_while_one_drags(inventive: Page) -> None:
+    page = inventive
+    assert page.find("#own").is_disabled()
+    seed = page.invent()
+    new = page.invented(seed, SPREAD)
+    assert np.abs(new.astype(int) - page.decoded(SPREAD)).mean() > 2
+    assert page.comes_to_show(new)
+    page.find("#status").filter(
+        has_text=re.compile(r"^A new appearance, made in \d+ ms \(model \d+ ms\)$")
+    ).wait_for()
+    sent: list[Any] = []
+    page.page.on("request", lambda asked: sent.append(asked.post_data_json))
+    page.drag(SPREAD[2], (0.6, 0.6), (0.75, 0.65))
+    moved = page.landmarks()
+    np.testing.assert_allclose(moved[2], (0.75, 0.65), atol=0.005)
+    after = page.invented(seed, moved)
+    assert (after != new).any()
+    assert page.comes_to_show(after)
+    asked = [request for request in sent if request is not None]  # the others are for pictures already made
+    assert asked
+    assert {request["seed"] for request in asked} == {seed}
+    assert asked[-1]["landmarks"] == moved.tolist()
+
+
+def test_a_new_appearance_is_undone_and_done_again(inventive: Page) -> None:
+    page = inventive
+    seed = page.invent()
+    page.drag(SPREAD[0], (0.45, 0.2))
+    moved = page.landmarks()
+    assert page.comes_to_show(page.invented(seed, moved))
+    other = page.invent()
+    assert other != seed
+    assert page.comes_to_show(page.invented(other, moved))
+    for button, landmarks, now in (
+        ("Undo", moved, seed), ("Undo", SPREAD, seed), ("Undo", SPREAD, None),
+        ("Redo", SPREAD, seed), ("Redo", moved, seed), ("Redo", moved, other),
+    ):  # fmt: skip
+        asked = page.asked_on(lambda button=button: page.click(button))
+        assert asked.get("seed") == now
+        np.testing.assert_array_equal(page.landmarks(), landmarks)
+        assert page.comes_to_show(page.decoded(landmarks) if now is None else page.invented(now, landmarks))
+        assert page.find("#own").is_disabled() == (now is None)
+
+
+def test_the_own_appearance_comes_back(inventive: Page) -> None:
+    page = inventive
+    seed = page.invent()
+    page.drag(SPREAD[1], (0.8, 0.6))
+    moved = page.landmarks()
+    assert page.comes_to_show(page.invented(seed, moved))
+    asked = page.asked_on(lambda: page.click("Own appearance"))
+    assert "seed" not in asked
+    np.testing.assert_array_equal(page.landmarks(), moved)
+    assert page.comes_to_show(page.decoded(moved))
+    assert page.find("#own").is_disabled()
+    page.click("Undo")
+    assert page.comes_to_show(page.invented(seed, moved))
+
+
+def test_reset_takes_the_new_appearance_away(inventive: Page) -> None:
+    page = inventive
+    seed = page.invent()
+    page.drag(SPREAD[1], (0.8, 0.6))
+    moved = page.landmarks()
+    assert page.comes_to_show(page.invented(seed, moved))
+    asked = page.asked_on(lambda: page.click("Reset"))
+    assert "seed" not in asked
+    np.testing.assert_array_equal(page.landmarks(), SPREAD)
+    assert page.comes_to_show(page.decoded(SPREAD))
+    assert page.find("#own").is_disabled()
+    page.click("Undo")
+    assert page.comes_to_show(page.invented(seed, moved))
+
+
+def test_another_image_begins_with_its_own_appearance(inventive: Page) -> None:
+    page = inventive
+    assert page.comes_to_show(page.invented(page.invent(), SPREAD))
+    page.click("edit second.png")
+    assert page.comes_to_show(page.decoded(GOAL, "second.png"))
+    assert page.find("#own").is_disabled()
+    assert page.comes_to_show(page.invented(page.invent(), GOAL))
+
+
+def test_a_new_and_another_image_s_appearance_take_each_other_s_place(inventive: Page) -> None:
+    page = inventive
+    first, second = page.code("first.png"), page.code("second.png")
+    page.find("#goal").select_option("second.png")
+    page.find("#look").fill("50")
+    half = page.editor.decode(first.towards(second, 0.5, (), "blend"))
+    assert page.comes_to_show(half)
+    seed = page.invent()
+    assert page.comes_to_show(page.invented(seed, SPREAD))
+    assert page.find("#look-value").inner_text() == "0 %"
+    page.click("Swap appearance")
+    assert page.comes_to_show(page.editor.decode(first.dressed(second)))
+    assert page.find("#own").is_disabled()
+    page.click("Undo")
+    assert page.comes_to_show(page.invented(seed, SPREAD))
+    page.click("Undo")
+    assert page.comes_to_show(half)
+    assert page.find("#look-value").inner_text() == "50 %"
+
+
+def test_a_new_appearance_goes_towards_another_image(inventive: Page) -> None:
+    page = inventive
+    seed = page.invent()
+    page.find("#goal").select_option("second.png")
+    page.find("#share").fill("50")
+    np.testing.assert_allclose(page.landmarks(), (SPREAD + GOAL) / 2)
+    assert page.comes_to_show(page.invented(seed))
+
+
+def test_a_new_appearance_is_shown_whatever_was_before(inventive: Page) -> None:
+    page = inventive
+    page.page.get_by_label("Warped photo").check()
+    page.find("#status").filter(has_text="own pixels").wait_for()
+    seed = page.invent()
+    assert page.page.get_by_label("Decoded").is_checked()
+    assert page.comes_to_show(page.invented(seed, SPREAD))
+    page.page.get_by_label("Reconstruction").check()
+    assert page.comes_to_show(page.decoded(SPREAD))
+    page.page.get_by_label("Decoded").check()
+    assert page.comes_to_show(page.invented(seed, SPREAD))
+
+
+@pytest.mark.parametrize(("chance", "seed"), [(0.0, 0), (1 - 2**-53, 2**31 - 1)])
+def test_the_first_and_the_last_seed_are_as_good_as_others(inventive: Page, chance: float, seed: int) -> None:
+    page = inventive
+    page.page.evaluate("chance => { Math.random = () => chance; }", chance)
+    assert page.invent() == seed
+    assert page.comes_to_show(page.invented(seed, SPREAD))
+    page.click("Own appearance")
+    assert page.comes_to_show(page.decoded(SPREAD))
+
+
+def test_a_new_appearance_by_keys(inventive: Page) -> None:
+    """It lies between the goal and the selection, and the focus is not lost."""
+    page, keys = inventive, inventive.page.keyboard
+    page.find("#goal").focus()
+    keys.press("Tab")
+    assert focused(page) == "invent"
+    seed = page.asked_on(lambda: keys.press("Enter"))["seed"]
+    assert page.comes_to_show(page.invented(seed, SPREAD))
+    keys.press("Tab")
+    assert focused(page) == "own"
+    keys.press("Space")
+    assert page.comes_to_show(page.decoded(SPREAD))
+    assert focused(page) == "invent"
+    keys.press("Tab")
+    assert focused(page) == "all"
+
+
+def test_without_a_generator_there_is_no_new_appearance(page: Page) -> None:
+    assert page.comes_to_show(page.decoded(SPREAD))
+    assert page.find("#new").is_hidden()
+    assert page.find("#invent").is_hidden()
+    assert page.page.get_by_role("button", name="New appearance").count() == 0
+    assert "New appearance" not in page.find("aside").inner_text()
+    page.find("#goal").focus()
+    page.page.keyboard.press("Tab")
+    assert focused(page) == "all"
+
+
+def test_with_a_generator_but_no_image_there_is_nothing_to_invent(
+    browser: Any, serve: Callable[..., Any], editor: Editor, sampler: Sampler
+) -> None:
+    with serve(Studio(editor, sampler=sampler)) as served:
+        page = Page(browser, served)
+        assert page.find("#invent").is_visible()
+        assert page.find("#invent").is_disabled()
+        assert page.find("#own").is_disabled()
+        assert page.complaints == []
+        page.context.close()
+
+
+def test_what_is_hidden_is_not_seen(page: Page) -> None:
+    """Whatever the style sheet lays out as a grid or a row."""
+    assert page.comes_to_show(page.decoded(SPREAD))
+    shown = "nodes => nodes.map(node => getComputedStyle(node).display)"
+    assert page.find("[hidden]").evaluate_all(shown) == ["none", "none"]  # the invitation, and the section
+    page.find(".group").evaluate_all("nodes => nodes.forEach(node => { node.hidden = true; })")
+    assert set(page.find(".group").evaluate_all(shown)) == {"none"}
+
+
 # Saving
 
 
@@ -609,6 +833,55 @@ def test_the_morph_is_saved(page: Page, monkeypatch: pytest.MonkeyPatch) -> None
     assert name == "first-morph.mp4"
     with av.open(io.BytesIO(data)) as movie:
         assert len(list(movie.decode(video=0))) == 4
+
+
+def test_a_new_appearance_is_saved_under_its_seed(inventive: Page) -> None:
+    page = inventive
+    seed = page.invent()
+    expected = page.invented(seed, SPREAD)
+    assert page.comes_to_show(expected)
+    name, data = saved(page, "PNG")
+    assert name == f"first-new-{seed}.png"
+    with Image.open(io.BytesIO(data)) as picture:
+        np.testing.assert_array_equal(np.asarray(picture), expected)
+    page.page.get_by_label("Reconstruction").check()
+    assert page.comes_to_show(page.decoded(SPREAD))
+    assert saved(page, "PNG")[0] == "first-original.png"
+
+
+@pytest.mark.parametrize("shown", ["Decoded", "Reconstruction"])
+def test_the_morph_of_a_new_appearance_is_saved(
+    inventive: Page, monkeypatch: pytest.MonkeyPatch, shown: str
+) -> None:
+    """Whatever is shown meanwhile."""
+    monkeypatch.setattr(server, "FRAMES", 4)
+    page = inventive
+    seed = page.invent()
+    page.drag(SPREAD[2], (0.8, 0.8))
+    moved = page.landmarks()
+    assert page.comes_to_show(page.invented(seed, moved))
+    page.page.get_by_label(shown).check()
+    now = page.decoded(SPREAD) if shown == "Reconstruction" else page.invented(seed, moved)
+    assert page.comes_to_show(now)
+    ends = [
+        cv2.resize(page.invented(seed, points), (256, 256), interpolation=cv2.INTER_CUBIC)
+        for points in (SPREAD, moved)
+    ]
+    for kind in ("GIF", "MP4"):
+        with page.page.expect_request("**/api/morph") as caught:
+            name, data = saved(page, kind)
+        assert name == f"first-morph.{kind.lower()}"
+        assert caught.value.post_data_json["seed"] == seed
+        if kind == "GIF":
+            with Image.open(io.BytesIO(data)) as movie:
+                frames = [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(movie)]
+        else:
+            with av.open(io.BytesIO(data)) as movie:
+                frames = [frame.to_ndarray(format="rgb24") for frame in movie.decode(video=0)]
+        page.find("#status").filter(has_text=f"Saved the {kind}.").wait_for()
+        assert len(frames) == 4
+        for frame, expected in zip((frames[0], frames[-1]), ends, strict=True):
+            assert np.abs(frame.astype(int) - expected).mean() < 8
 
 
 @pytest.mark.parametrize("clipboard", [True, False])
@@ -693,14 +966,33 @@ def test_words_are_readable_in_both_schemes(open_page: Callable[..., Page], sche
     page.click("Stop")
 
 
-@pytest.mark.parametrize("width", [320, 390, 800, 1280])
-def test_nothing_overflows_sideways(open_page: Callable[..., Page], width: int) -> None:
-    page = open_page(viewport={"width": width, "height": 844})
-    assert page.comes_to_show(page.decoded(SPREAD))
+def assert_nothing_overflows(page: Page, width: int) -> None:
     assert page.page.evaluate("document.documentElement.scrollWidth") <= width
     outside = """width => [...document.querySelectorAll("button, select, input, .frame, label")]
         .filter(node => node.getBoundingClientRect().right > width + 1).map(node => node.id)"""
     assert page.page.evaluate(outside, width) == []
+
+
+@pytest.mark.parametrize("width", [320, 390, 800, 1280])
+def test_nothing_overflows_sideways(open_page: Callable[..., Page], width: int) -> None:
+    page = open_page(viewport={"width": width, "height": 844})
+    assert page.comes_to_show(page.decoded(SPREAD))
+    assert_nothing_overflows(page, width)
     box = page.find("#left").bounding_box()
     assert box["width"] == pytest.approx(box["height"], abs=1)
     assert box["width"] > 200
+
+
+@pytest.mark.parametrize("width", [320, 390])
+def test_a_new_appearance_on_a_phone(open_inventive: Callable[..., Page], width: int) -> None:
+    page = open_inventive(viewport={"width": width, "height": 844}, has_touch=True, is_mobile=True)
+    assert page.comes_to_show(page.decoded(SPREAD))
+    assert_nothing_overflows(page, width)
+    seed = page.asked_on(page.page.get_by_role("button", name="New appearance", exact=True).tap)["seed"]
+    assert page.comes_to_show(page.invented(seed, SPREAD))
+    page.page.get_by_role("button", name="Own appearance", exact=True).tap()
+    assert page.comes_to_show(page.decoded(SPREAD))
+    for name in ("#invent", "#own"):
+        box = page.find(name).bounding_box()
+        assert box["height"] >= 30
+        assert 0 <= box["x"] < box["x"] + box["width"] <= width

@@ -30,6 +30,9 @@ from cairns.config import Config
 from cairns.editing.editor import Code, Editor
 from cairns.editing.photo import put_back
 from cairns.errors import UnreadableImage
+from cairns.generation.config import GeneratorConfig
+from cairns.generation.networks import Adversaries
+from cairns.generation.sampler import Sampler
 from cairns.geometry import extract, fit_box
 from cairns.model.autoencoder import Autoencoder
 from cairns.palette import colours, hexadecimal
@@ -47,12 +50,19 @@ def served(serve: Callable[..., Any], editor: Editor) -> Iterator[Any]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def inventive(serve: Callable[..., Any], editor: Editor, sampler: Sampler) -> Iterator[Any]:
+    """The studio of a model that comes with a generator."""
+    with serve(Studio(editor, sampler=sampler)) as running:
+        yield running
+
+
 @pytest.fixture(autouse=True)
 def _still_answers(request: pytest.FixtureRequest) -> Iterator[None]:
     """Whatever a test sent, afterwards the server answers as before."""
     yield
-    if "served" in request.fixturenames:
-        assert request.getfixturevalue("served").ask("/api/model").json["landmarks"] == 4
+    for name in {"served", "inventive"} & set(request.fixturenames):
+        assert request.getfixturevalue(name).ask("/api/model").json["landmarks"] == 4
 
 
 def picture(seed: int = 0, width: int = 60, height: int = 50) -> NDArray[np.uint8]:
@@ -103,6 +113,7 @@ def test_the_model_is_described(serve: Callable[..., Any], editor: Editor) -> No
         assert told["colours"] == [hexadecimal(colour) for colour in colours(4)]
         assert told["size"] == 32
         assert told["descriptors"] is True
+        assert told["generator"] is False
         assert [image["id"] for image in told["images"]] == ids
         served.ask(f"/api/images/{ids[0]}/square")
         again = served.ask("/api/model").json
@@ -320,6 +331,162 @@ def test_a_morph_goes_to_another_appearance_too(served: Any, morph: Any, editor:
     last = cv2.resize(last, (256, 256), interpolation=cv2.INTER_CUBIC)
     gap = (shown.shape[0] - 256) // 2
     np.testing.assert_array_equal(shown[gap:-gap, -256 - gap : -gap], last)
+
+
+# A new appearance
+
+
+def invented(sampler: Sampler, landmarks: NDArray[np.floating], seed: int) -> NDArray[np.uint8]:
+    """The generator's pictures of landmarks (n, 4, 2), all with the one latent of a seed."""
+    return sampler.generate(landmarks, np.repeat(sampler.latents(1, seed), len(landmarks), axis=0))
+
+
+def test_the_model_says_that_it_comes_with_a_generator(inventive: Any) -> None:
+    assert inventive.ask("/api/model").json["generator"] is True
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**31 - 1])
+def test_a_seed_gives_the_generator_s_picture(inventive: Any, sampler: Sampler, seed: int) -> None:
+    number, code = opened(inventive, 20)
+    answer = inventive.ask("/api/render", {"id": number, "seed": seed})
+    np.testing.assert_array_equal(seen(answer), invented(sampler, code.landmarks[None], seed)[0])
+    assert float(answer.headers["x-milliseconds"]) > 0
+    asked = {"id": number, "landmarks": SPREAD.tolist(), "seed": seed}
+    shown = seen(inventive.ask("/api/render", asked))
+    np.testing.assert_array_equal(shown, invented(sampler, SPREAD[None], seed)[0])
+
+
+def test_the_seed_alone_decides_the_appearance(inventive: Any, editor: Editor) -> None:
+    """The same again, also after another one, of another image and with a third's appearance asked for."""
+    (number, code), (other, _) = opened(inventive, 21), opened(inventive, 22)
+    asked = {"id": number, "landmarks": SPREAD.tolist(), "seed": 5}
+    first = seen(inventive.ask("/api/render", asked))
+    assert difference(seen(inventive.ask("/api/render", asked | {"seed": 6})), first) > 2
+    for same in (asked, asked | {"id": other}, asked | {"appearance": other, "share": 0.5}):
+        np.testing.assert_array_equal(seen(inventive.ask("/api/render", same)), first)
+    plain = seen(inventive.ask("/api/render", asked | {"seed": None}))
+    np.testing.assert_array_equal(plain, editor.decode(code.with_landmarks(SPREAD)))
+    assert difference(plain, first) > 2
+
+
+def test_a_drag_keeps_the_seed_s_appearance(inventive: Any, sampler: Sampler) -> None:
+    """Every picture on the way is of the same latent, and follows the landmarks."""
+    number, _ = opened(inventive, 23)
+    way = SPREAD + np.linspace(0, 1, 5)[:, None, None] * (0.1, -0.05)
+    shown = np.stack(
+        [
+            seen(inventive.ask("/api/render", {"id": number, "landmarks": points.tolist(), "seed": 7}))
+            for points in way
+        ]
+    )
+    np.testing.assert_array_equal(shown, [invented(sampler, points[None], 7)[0] for points in way])
+    steps = [difference(one, shown[0]) for one in shown]
+    assert min(steps[1:]) > 0
+
+
+@pytest.mark.parametrize("kind", ["warped", "blended", "maps"])
+def test_a_seed_leaves_the_photo_as_it_is(inventive: Any, kind: str) -> None:
+    number, _ = opened(inventive, 24)
+    asked = {"id": number, "landmarks": SPREAD.tolist(), "kind": kind}
+    assert inventive.ask("/api/render", asked | {"seed": 3}).data == inventive.ask("/api/render", asked).data
+
+
+SEEDS = [True, False, 1.0, 0.5, float("nan"), -1, 2**31, 10**400, "7", "", [], [7], {}]
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: str(seed)[:12])
+@pytest.mark.parametrize("path", ["/api/render", "/api/morph"])
+def test_a_seed_must_be_a_whole_number_below_2_to_the_31(inventive: Any, path: str, seed: Any) -> None:
+    number, _ = opened(inventive)
+    answer = inventive.ask(path, {"id": number, "seed": seed, "format": "png"})
+    assert answer.refused(422, "seed must be a whole number between 0 and 2147483647")
+
+
+@pytest.mark.parametrize("kind", ["warped", "blended", "maps"])
+def test_a_bad_seed_is_refused_where_none_is_needed_too(inventive: Any, kind: str) -> None:
+    number, _ = opened(inventive)
+    answer = inventive.ask("/api/render", {"id": number, "seed": -1, "kind": kind})
+    assert answer.refused(422, "seed must be a whole number")
+
+
+@pytest.mark.parametrize("path", ["/api/render", "/api/morph"])
+def test_a_model_without_a_generator_refuses_a_seed(served: Any, path: str) -> None:
+    number, _ = opened(served)
+    answer = served.ask(path, {"id": number, "seed": 3, "format": "png"})
+    assert answer.refused(422, "This model comes without a generator")
+    assert served.ask(path, {"id": number, "seed": None, "format": "png"}).status == 200
+
+
+@pytest.mark.parametrize("landmarks", [[[0.5, 0.5]] * 4, [[-4, -4], [4, 4], [-4, 4], [4, -4]]])
+def test_the_generator_draws_odd_landmarks(inventive: Any, sampler: Sampler, landmarks: Any) -> None:
+    number, _ = opened(inventive)
+    shown = seen(inventive.ask("/api/render", {"id": number, "landmarks": landmarks, "seed": 2}))
+    np.testing.assert_array_equal(shown, invented(sampler, np.array([landmarks], float), 2)[0])
+
+
+def test_a_grey_generator_s_picture_has_three_channels(serve: Callable[..., Any], micro: Config) -> None:
+    predictor = Predictor(Autoencoder(micro.model, seed=3), micro)
+    settings = GeneratorConfig(latent=8, width=8, critic_width=8)
+    grey = Sampler(Adversaries(settings, micro.model).generator, predictor, settings)
+    with serve(Studio(Editor(predictor), sampler=grey)) as served:
+        number, code = opened(served, 7)
+        shown = seen(served.ask("/api/render", {"id": number, "seed": 4}))
+        expected = invented(grey, code.landmarks[None], 4)[0]
+        assert expected.shape == (28, 28, 1)
+        np.testing.assert_array_equal(shown, np.repeat(expected, 3, axis=2))
+
+
+@pytest.fixture
+def invented_morph(
+    inventive: Any, sampler: Sampler
+) -> tuple[dict[str, Any], Callable[..., NDArray[np.uint8]]]:
+    """A request for a morph with a seed, and the frames it should have: so many, of this or another seed."""
+    number, code = opened(inventive, 25)
+
+    def frames(many: int, seed: int = 8) -> NDArray[np.uint8]:
+        points = [code.landmarks + part * (SPREAD - code.landmarks) for part in np.linspace(0, 1, many)]
+        small = invented(sampler, np.stack(points), seed)
+        return np.stack([cv2.resize(image, (256, 256), interpolation=cv2.INTER_CUBIC) for image in small])
+
+    return {"id": number, "landmarks": SPREAD.tolist(), "seed": 8}, frames
+
+
+def test_a_morph_of_a_new_appearance_as_a_strip(inventive: Any, invented_morph: Any) -> None:
+    asked, frames = invented_morph
+    shown = seen(inventive.ask("/api/morph", asked | {"format": "png"}))
+    gap = (shown.shape[0] - 256) // 2
+    for number, image in enumerate(frames(9)):
+        left = gap + number * (256 + gap)
+        np.testing.assert_array_equal(shown[gap : gap + 256, left : left + 256], image)
+
+
+def test_a_morph_of_a_new_appearance_as_gif(
+    inventive: Any, invented_morph: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "FRAMES", 3)
+    asked, frames = invented_morph
+    answer = inventive.ask("/api/morph", asked | {"format": "gif"})
+    assert answer.headers["content-type"] == "image/gif"
+    with Image.open(io.BytesIO(answer.data)) as movie:
+        assert movie.n_frames == 3
+        for number, (expected, other) in enumerate(zip(frames(3), frames(3, seed=9), strict=True)):
+            movie.seek(number)
+            shown = np.asarray(movie.convert("RGB"))
+            assert difference(shown, expected) < difference(shown, other) / 2  # a palette of 256 colours
+
+
+def test_a_morph_of_a_new_appearance_as_mp4(
+    inventive: Any, invented_morph: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "FRAMES", 5)
+    asked, frames = invented_morph
+    answer = inventive.ask("/api/morph", asked | {"format": "mp4"})
+    assert answer.headers["content-type"] == "video/mp4"
+    with av.open(io.BytesIO(answer.data)) as movie:
+        shown = [frame.to_ndarray(format="rgb24") for frame in movie.decode(video=0)]
+    assert len(shown) == 5
+    for image, expected in zip(shown, frames(5), strict=True):
+        assert difference(image, expected) < 8
 
 
 # Hostile uploads
@@ -810,25 +977,29 @@ def test_images_may_be_opened_and_used_from_many_threads(
     assert len(studio.opened) == 2
 
 
-def test_only_a_few_are_decoded_at_once(
-    serve: Callable[..., Any], editor: Editor, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("seed", [None, 3], ids=["decoded", "generated"])
+def test_only_a_few_pictures_are_made_at_once(
+    serve: Callable[..., Any], editor: Editor, sampler: Sampler, monkeypatch: pytest.MonkeyPatch, seed: Any
 ) -> None:
     lock, now, most = threading.Lock(), 0, 0
-    original = Editor.decode
 
-    def counted(self: Editor, code: Code) -> NDArray[np.uint8]:
-        nonlocal now, most
-        with lock:
-            now += 1
-            most = max(most, now)
-        time.sleep(0.01)
-        with lock:
-            now -= 1
-        return original(self, code)
+    def counted(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*words: Any) -> Any:
+            nonlocal now, most
+            with lock:
+                now += 1
+                most = max(most, now)
+            time.sleep(0.01)
+            with lock:
+                now -= 1
+            return original(*words)
 
-    monkeypatch.setattr(Editor, "decode", counted)
-    with serve(Studio(editor)) as served, ThreadPoolExecutor(12) as people:
-        number = opened(served)[0]
-        for answer in people.map(lambda _: served.ask("/api/render", {"id": number}), range(24)):
+        return call
+
+    monkeypatch.setattr(Editor, "decode_many", counted(Editor.decode_many))
+    monkeypatch.setattr(Sampler, "generate", counted(Sampler.generate))
+    with serve(Studio(editor, sampler=sampler)) as served, ThreadPoolExecutor(12) as people:
+        asked = {"id": opened(served)[0], "seed": seed}
+        for answer in people.map(lambda _: served.ask("/api/render", asked), range(24)):
             assert answer.status == 200
     assert 1 <= most <= server.DECODES

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
-from tyro.conf import Positional
+from tyro.conf import OmitArgPrefixes, Positional
+
+from cairns.cli.video_options import VideoOptions
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from cairns.config import VideoConfig
     from cairns.geometry import Placement
 
 
@@ -37,16 +38,7 @@ class Inspect:
     """Which images: for discovery, for fitting regressors, for testing."""
     sheet: Path | None = None
     """Where to write the contact sheet (PNG or JPEG); annotations are drawn where there are any."""
-    every: int = 1
-    """Of videos: take every so many frames."""
-    frames: int = 0
-    """Of videos: at most so many frames of each, evenly spread (0: all)."""
-    crop: str | None = None
-    """Of videos: the region of interest in pixels, LEFT,TOP,WIDTH,HEIGHT."""
-    background: Literal["keep", "grey", "mean"] = "keep"
-    """Of videos by a static camera: fill the background with grey, or with its mean colour."""
-    follow: bool = False
-    """Of videos by a static camera: a square crop that follows the subject."""
+    video: OmitArgPrefixes[VideoOptions] = field(default_factory=VideoOptions)
     images: int = 48
     """How many images the contact sheet shows."""
     json: Path | None = None
@@ -73,7 +65,7 @@ def show_list() -> int:
 def inspect(args: Inspect) -> int:
     import numpy as np
 
-    from cairns.config import Config
+    from cairns.config import Config, with_values
     from cairns.errors import CairnsError, UnreadableImage
     from cairns.files.overlay import contact_sheet, draw_landmarks, write_image
     from cairns.sources import open_source
@@ -84,7 +76,8 @@ def inspect(args: Inspect) -> int:
 
     if args.images < 1:
         raise CairnsError(f"--images must be at least 1; got {args.images}.")
-    source = open_source(args.source, args.split, video_config(args))
+    video = with_values(Config(), args.video.assignments()).video
+    source = open_source(args.source, args.split, video)
     sizes: dict[str, int] = {}
     unreadable: dict[str, str] = {}
     coloured = 0
@@ -168,19 +161,6 @@ def inspect(args: Inspect) -> int:
         if isinstance(source, Videos):
             print("each frame twice: as the camera saw it with the crop drawn, and as the model sees it")
     return 0
-
-
-def video_config(args: Inspect) -> VideoConfig:
-    from cairns.config import Config, VideoConfig, check
-    from cairns.geometry import parse_box
-
-    crop: tuple[float, ...] = ()
-    if args.crop is not None:
-        box = parse_box(args.crop)
-        crop = (box.x, box.y, box.width, box.height)
-    video = VideoConfig(args.every, args.frames, crop, args.background, args.follow)
-    check(Config(video=video))
-    return video
 
 
 def before_preparation(frame: NDArray[np.uint8], place: Placement, tile: int) -> NDArray[np.uint8]:

@@ -101,7 +101,7 @@ class GenerateEvaluate:
 
 
 VERBS = {"train": GenerateTrain, "sample": GenerateSample, "evaluate": GenerateEvaluate}
-FRAMES = 48  # of an animation, between two of its stations
+FRAMES = 48  # of an animation, from one of its stations to before the next
 STATIONS = 4  # latents that the walk passes
 
 
@@ -149,7 +149,8 @@ def train(args: GenerateTrain) -> int:
         raise CairnsError(
             "Name the landmark model that the generator is for: a run folder or a shipped model."
         )
-    if args.resume and (args.set or args.steps is not None or args.seed is not None):
+    changed = args.set or args.steps is not None or args.seed is not None or args.preset != "compact"
+    if args.resume and changed:
         raise CairnsError("A resumed run keeps its own settings: give --resume without others.")
     torch.set_num_threads(args.threads or os.cpu_count() or 1)
     values = list(args.set)
@@ -181,11 +182,13 @@ def sample(args: GenerateSample) -> int:
     from cairns.errors import CairnsError
     from cairns.files.overlay import write_image
     from cairns.generation.sampler import Sampler, between, sheet
+    from cairns.sources.images import to_channels
 
     if not 1 <= args.count <= 1000:
         raise CairnsError(f"--count must be between 1 and 1000; got {args.count}.")
-    if not 0 <= args.seed < 2**31:
-        raise CairnsError(f"--seed must be between 0 and 2147483647; got {args.seed}.")
+    check_seed(args.seed)
+    if not args.like:
+        raise CairnsError("Name the images whose landmarks the new ones shall have: --like IMAGE.")
     if args.out.is_file():
         raise CairnsError(f"{args.out} is a file; --out names a folder.")
     sampler = Sampler.load(args.run)
@@ -212,25 +215,32 @@ def sample(args: GenerateSample) -> int:
     for name, wanted in zip(names, points, strict=True):
         made = sampler.generate(np.repeat(wanted[None], args.count, axis=0), latents[: args.count])
         for i, image in enumerate(made):
-            write_image(args.out / f"{name}-{i}.png", image)
+            write_image(args.out / f"{name}-{i}.png", to_channels(image, 3))
     shown = torch.from_numpy(latents[: min(args.count, 16)])
     references = np.stack(points).astype(np.float32)
     write_image(files[0], sheet(sampler.generator, np.stack(squares), references, shown))
     if args.walk != "no":
         stations = [*latents[:STATIONS], latents[0]]
-        way = np.concatenate([between(a, b, FRAMES) for a, b in itertools.pairwise(stations)])
+        way = np.concatenate([between(a, b, FRAMES + 1)[:-1] for a, b in itertools.pairwise(stations)])
         same = np.repeat(references[:1], len(way), axis=0)
         frames = (enlarge(image, 256) for image in sampler.generate(same, way))
         write_frames(args.out / f"latents.{args.walk}", frames)
         if len(references) > 1:
             turns = [*references, references[0]]
-            shares = np.linspace(0, 1, FRAMES, dtype=np.float32)[:, None, None]
+            shares = np.linspace(0, 1, FRAMES, endpoint=False, dtype=np.float32)[:, None, None]
             course = np.concatenate([(1 - shares) * a + shares * b for a, b in itertools.pairwise(turns)])
             one = np.repeat(latents[:1], len(course), axis=0)
             frames = (enlarge(image, 256) for image in sampler.generate(course, one))
             write_frames(args.out / f"landmarks.{args.walk}", frames)
     print(f"{args.count} samples of {len(points)} image{'s' * (len(points) > 1)}: {files[0]}")
     return 0
+
+
+def check_seed(seed: int) -> None:
+    from cairns.errors import CairnsError
+
+    if not 0 <= seed < 2**31:
+        raise CairnsError(f"--seed must be between 0 and 2147483647; got {seed}.")
 
 
 def clash(paths: Sequence[Path]) -> bool:
@@ -246,6 +256,7 @@ def evaluate(args: GenerateEvaluate) -> int:
 
     if args.references < 2:
         raise CairnsError(f"--references must be at least 2; got {args.references}.")
+    check_seed(args.seed)
     sampler = Sampler.load(args.run)
     source = open_source(args.source, "test", sampler.predictor.config.video)
     result = measure(sampler, source, args.references, args.features, args.seed)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
-from tyro.conf import Positional
+from tyro.conf import OmitArgPrefixes, Positional
+
+from cairns.cli.video_options import VideoOptions
 
 
 @dataclass(frozen=True)
@@ -40,16 +42,7 @@ class Train:
     """A config.json to start from instead of a preset."""
     start: Annotated[str | None, tyro.conf.arg(name="from", metavar="MODEL")] = None
     """Train this run or shipped model further, on the images given, for a third of its first length."""
-    every: int = 1
-    """Of videos: take every so many frames."""
-    frames: int = 0
-    """Of videos: at most so many frames of each, evenly spread (0: all)."""
-    crop: str | None = None
-    """Of videos: the region of interest in pixels, LEFT,TOP,WIDTH,HEIGHT."""
-    background: Literal["keep", "grey", "mean"] = "keep"
-    """Of videos by a static camera: fill the background with grey, or with its mean colour."""
-    follow: bool = False
-    """Of videos by a static camera: a square crop that follows the subject."""
+    video: OmitArgPrefixes[VideoOptions] = field(default_factory=VideoOptions)
     flow: bool = False
     """Of videos: learn from optical flow beside random warps."""
     set: tuple[str, ...] = ()
@@ -98,22 +91,9 @@ def main(argv: Sequence[str]) -> int:
 
 def assignments(args: Train) -> tuple[str, ...]:
     """The options that stand for single values of the config, as for --set, whose own come last."""
-    from cairns.geometry import parse_box
-
-    values: list[str] = []
+    values = args.video.assignments()
     if args.seed is not None:
         values.append(f"train.seed={args.seed}")
-    if args.every != 1:
-        values.append(f"video.every={args.every}")
-    if args.frames:
-        values.append(f"video.frames={args.frames}")
-    if args.crop is not None:
-        box = parse_box(args.crop)
-        values.append(f"video.crop=[{box.x},{box.y},{box.width},{box.height}]")
-    if args.background != "keep":
-        values.append(f"video.background={args.background}")
-    if args.follow:
-        values.append("video.follow=true")
     if args.flow:
         values += FLOW
     return (*values, *args.set)

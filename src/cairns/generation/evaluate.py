@@ -78,7 +78,7 @@ def as_text(result: dict[str, Any]) -> str:
         f"{result['references']} references, K = {result['landmarks']}, seed {result['seed']}",
         f"structure   landmarks found again within {near:.2%} of the image edge; {far:.2%} from another "
         f"reference's ({far / max(near, 1e-12):.1f} times)",
-        f"diversity   16 samples of one reference are {spread:.3f} apart, 16 real images {real:.3f} "
+        f"diversity   samples of one reference are {spread:.3f} apart, real images {real:.3f} "
         f"({spread / max(real, 1e-12):.0%})",
         f"realism     kernel distance to as many other real images ({result['features']} features):",
     ]

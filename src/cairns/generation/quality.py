@@ -76,11 +76,13 @@ def kernel_distance(
 ) -> tuple[float, float]:
     """KID of two sets of features (n, d): the unbiased squared MMD with the kernel (x.y / d + 1)^3.
 
-    Mean and standard deviation over random subsets: about 0 for sets from one distribution.
+    Mean and standard deviation over random subsets: about 0 for sets from one distribution. A subset has at
+    most half of the images, so that subsets differ.
     """
-    size = min(SUBSET, len(first), len(second))
-    if size < 2:
-        raise CairnsError(f"A kernel distance needs at least 2 images on each side; got {size}.")
+    fewer = min(len(first), len(second))
+    if fewer < 2:
+        raise CairnsError(f"A kernel distance needs at least 2 images on each side; got {fewer}.")
+    size = min(SUBSET, max(2, fewer // 2))
     source = np.random.default_rng(seed)
     values = []
     for _ in range(SUBSETS):

@@ -7,12 +7,10 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import cv2
-import numpy as np
-
-from cairns.errors import CairnsError
+from cairns.errors import CairnsError, UnreadableImage
 from cairns.generation.run import GeneratorRun
-from cairns.report import pictures
+from cairns.report import pictures, text
+from cairns.sources.images import read_image
 from cairns.training.checkpoint import write_atomically
 
 
@@ -29,15 +27,15 @@ def headline(summary: dict[str, Any]) -> str:
 
 def closing_words(run: GeneratorRun) -> str:
     summary = run.summary()
-    return "\n".join(
-        (
-            headline(summary),
-            f"Speed: {summary['images_per_second']:.0f} images/s; peak memory "
-            f"{summary['peak_memory_mb']:.0f} MB.",
-            f"Report: {run.report_file}",
-            f"Next:   cairns generate sample {run.folder} --like IMAGE... --out made",
-        )
-    )
+    lines = [
+        headline(summary),
+        f"Speed: {summary['images_per_second']:.0f} images/s; "
+        f"peak memory {summary['peak_memory_mb']:.0f} MB.",
+        text.skipped_words(summary),
+        f"Report: {run.report_file}",
+        f"Next:   cairns generate sample {run.folder} --like IMAGE... --out made",
+    ]
+    return "\n".join(line for line in lines if line)
 
 
 def write_report(run: GeneratorRun) -> Path:
@@ -50,12 +48,13 @@ def write_report(run: GeneratorRun) -> Path:
     summary, settings, lines = run.summary(), run.settings(), run.log()
     stages = []
     for file in sorted(run.evolution_folder.glob("step-*.png")):
-        picture = cv2.imread(str(file), cv2.IMREAD_COLOR_RGB)
-        if picture is not None:
-            shown = pictures.plain_picture(np.asarray(picture, np.uint8), f"samples at {file.stem}", "sheet")
-            stages.append(
-                f"<figure>{shown}<figcaption>step {int(file.stem.split('-')[1]):,}</figcaption></figure>"
-            )
+        try:
+            picture = read_image(file)
+        except UnreadableImage:
+            continue
+        step = f"step {int(file.stem.removeprefix('step-')):,}"
+        shown = pictures.plain_picture(picture, f"samples at {step}", "sheet")
+        stages.append(f"<figure>{shown}<figcaption>{step}</figcaption></figure>")
     steps = [float(line["step"]) for line in lines]
     series = (
         ("convergence measure M", "measure", 1.0, ""),
@@ -76,10 +75,13 @@ def write_report(run: GeneratorRun) -> Path:
         "balance": f"gamma {settings.gamma}, cycle weight {settings.cycle}",
         "speed": f"{summary['images_per_second']:.0f} images/s, {summary['peak_memory_mb']:.0f} MB at most",
     }
+    if summary["skipped"]:
+        facts["skipped"] = text.skipped_words(summary)
     template = Template((Path(__file__).parent / "page.html").read_text())
     page = template.substitute(
         title="New images on a given structure",
         headline=html.escape(headline(summary)),
+        kept=html.escape(text.kept_out(summary)),
         last=stages[-1] if stages else "",
         stages="".join(stages[:-1]),
         charts=charts,

@@ -32,6 +32,7 @@ from cairns.training.loop import (
     LOG_TIMES,
     Interrupted,
     TrainingFailed,
+    held_out_count,
     interruptible,
     memory_mb,
     round_off,
@@ -72,15 +73,17 @@ def train(
     if not resume and original.folder.resolve().is_relative_to(run.folder.resolve()):
         raise CairnsError(f"{run.folder} holds the model that the generator is for; choose another --out.")
     aside = None if resume else set_aside(run)
-    if not resume:
-        run.begin(settings, source.words, original)
     try:
+        if not resume:
+            run.begin(settings, source.words, original)
         with Progress("preparing", len(source)) as bar:
             images = prepare(source, config, run.cache_folder, lambda done, _: bar.update(done))
         rows, held_out = split(images, settings.seed)
         wanted = references(predictor, images, run.references_file)
     except BaseException as error:
-        if aside or (not resume and isinstance(error, CairnsError)):
+        # Without its config.json a run could be neither resumed nor replaced.
+        useless = isinstance(error, CairnsError) or not run.config_file.exists()
+        if aside or (not resume and useless and run.folder.is_dir()):
             discard(run, aside)
         raise
     if aside:
@@ -277,14 +280,16 @@ def keep_samples(
     landmarks: NDArray[np.float32],
     step: int,
 ) -> None:
-    """A picture of the same latents and references at every stage of training."""
-    shown = copy.deepcopy(generator)
+    """A picture of the same latents and references at every stage of training.
+
+    Before its end the generator, a copy, is given batch-norm statistics first.
+    """
     if step < settings.steps:
         points = torch.from_numpy(landmarks[: settings.recalibration_images])
-        recalibrate(shown, points, settings)
+        recalibrate(generator, points, settings)
     run.evolution_folder.mkdir(exist_ok=True)
     latents = draw(COLUMNS, settings.latent, torch.Generator().manual_seed(settings.seed))
-    picture = sheet(shown, pixels[:ROWS], landmarks[:ROWS], latents)
+    picture = sheet(generator, pixels[:ROWS], landmarks[:ROWS], latents)
     write_image(run.evolution_folder / f"step-{step:07d}.png", picture)
 
 
@@ -303,7 +308,7 @@ def finish(
     summary = {
         "steps": sampler.settings.steps,
         "train_images": len(images),
-        "held_out": len(held_out),
+        "held_out": len(held_out) if held_out_count(len(images)) else 0,
         "parameters": sum(value.numel() for value in sampler.generator.parameters()),
         "images_per_second": round(rate, 1),
         "peak_memory_mb": memory_mb(),

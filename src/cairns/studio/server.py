@@ -170,10 +170,9 @@ class Studio:
         started = time.perf_counter()
         asked = await payload(request)
         image = self.get(asked.get("id"))
-        code = self.code_of(image, asked)
+        code, make = self.code_of(image, asked), self.maker(asked)
         kind = asked.get("kind", "decoded")
         if kind == "decoded":
-            make = self.maker(asked)
             pixels = (await self.work(lambda: make([code])))[0]
         elif kind in ("warped", "blended"):
             pixels = await self.work(

@@ -364,7 +364,6 @@ async function show(id) {
   state.chosen = new Set();
   byId("square").src = await pictureUrl(id, "square");
   byId("empty").hidden = true;
-  byId("empty").style.display = "none";
   for (const thumb of document.querySelectorAll(".thumb")) thumb.setAttribute("aria-pressed", String(thumb.dataset.id === id));
   byId("goal").value = "";
   goalChanged();
@@ -486,6 +485,7 @@ byId("invent").addEventListener("click", () => {
 byId("own").addEventListener("click", () => {
   remember();
   state.look = plain();
+  byId("invent").focus(); // a button that is switched off loses the focus
   draw();
   render();
 });
@@ -517,18 +517,19 @@ function download(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 const stem = () => state.images.get(state.current).name.replace(/\.[^.]*$/, "");
+const shown = () => (kindNow() === "decoded" && state.look.seed !== null ? `new-${state.look.seed}` : kindNow());
 
 byId("save-png").addEventListener("click", async () => {
   const response = await fetch(byId("result").src);
   const blob = await response.blob();
-  download(blob, `${stem()}-${kindNow()}.${blob.type === "image/jpeg" ? "jpg" : "png"}`);
+  download(blob, `${stem()}-${shown()}.${blob.type === "image/jpeg" ? "jpg" : "png"}`);
   say("Saved the picture.");
 });
 for (const format of ["gif", "mp4"]) {
   byId(`save-${format}`).addEventListener("click", async () => {
     say(`Making the ${format.toUpperCase()} ...`);
     try {
-      const wanted = { ...request(), format, landmarks: state.points };
+      const wanted = { id: state.current, landmarks: state.points, ...look(), format };
       const headers = { "content-type": "application/json" };
       const response = await ask("api/morph", { method: "POST", headers, body: JSON.stringify(wanted) });
       download(await response.blob(), `${stem()}-morph.${format}`);
