@@ -103,8 +103,11 @@ def extract(image: NDArray[np.uint8], box: Placement, size: int) -> NDArray[np.u
     columns, from_x, inside_x = _weights(box.x, box.width, size, width)
     rows, from_y, inside_y = _weights(box.y, box.height, size, height)
     part = image[from_y : from_y + rows.shape[1], from_x : from_x + columns.shape[1]].astype(np.float32)
-    lines = (rows @ part.reshape(len(part), -1)).reshape(size, -1, channels)
-    scaled = np.einsum("xw,ywc->yxc", columns, lines, optimize=True)
+    # By torch: NumPy's own threads beside torch's make such a product ten times slower.
+    lines = torch.from_numpy(rows) @ torch.from_numpy(part.reshape(len(part), -1))  # (y, w C)
+    turned = lines.reshape(size, -1, channels).transpose(0, 1).reshape(-1, size * channels)  # (w, y C)
+    product = torch.from_numpy(columns) @ turned  # (x, y C)
+    scaled = product.numpy().reshape(size, size, channels).swapaxes(0, 1)
     if box.fill is not None:
         inside = (inside_y[:, None] * inside_x[None, :])[:, :, None]
         scaled = inside * scaled + (1 - inside) * box.fill
@@ -130,9 +133,9 @@ def _weights(
         weights = np.maximum(0, 1 - np.abs(centres[:, None] - (pixels + 0.5)))
     inside = np.clip(np.minimum(edges[1:], count) - np.maximum(edges[:-1], 0), 0, None) / step
     held = np.clip(pixels, 0, count - 1)
-    kept = np.zeros((held[-1] - held[0] + 1, size), np.float32)
-    np.add.at(kept, held - held[0], weights.T)
-    return np.ascontiguousarray(kept.T), int(held[0]), inside.astype(np.float32)
+    starts = np.searchsorted(held, np.arange(held[0], held[-1] + 1))
+    kept = np.add.reduceat(weights, starts, axis=1)
+    return np.ascontiguousarray(kept, np.float32), int(held[0]), inside.astype(np.float32)
 
 
 def axis(cells: int, image_size: int, covered: int) -> Tensor:

@@ -343,3 +343,9 @@ def test_few_labels_are_never_far_worse_than_their_mean_shape(count: int, useful
     assert np.mean(errors) < 1.1 * np.mean(baseline)
     if useful and count >= 5:
         assert np.mean(errors) < 0.8 * np.mean(baseline)
+
+
+def test_a_draw_of_labels_can_ask_for_more_of_them() -> None:
+    x, y = faces(100, 3)
+    for count, kind in ((79, FEW), (80, LEAST_SQUARES)):
+        assert PROTOCOLS["lmdis"].fit(x[:count], y[:count], enough=10).kind == kind

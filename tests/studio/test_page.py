@@ -849,12 +849,12 @@ def test_a_new_appearance_is_saved_under_its_seed(inventive: Page) -> None:
     assert saved(page, "PNG")[0] == "first-original.png"
 
 
-@pytest.mark.parametrize("shown", ["Decoded", "Reconstruction"])
+@pytest.mark.parametrize(("shown", "kind"), [("Decoded", "MP4"), ("Reconstruction", "GIF")])
 def test_the_morph_of_a_new_appearance_is_saved(
-    inventive: Page, monkeypatch: pytest.MonkeyPatch, shown: str
+    inventive: Page, monkeypatch: pytest.MonkeyPatch, shown: str, kind: str
 ) -> None:
     """Whatever is shown meanwhile."""
-    monkeypatch.setattr(server, "FRAMES", 4)
+    monkeypatch.setattr(server, "FRAMES", 3)
     page = inventive
     seed = page.invent()
     page.drag(SPREAD[2], (0.8, 0.8))
@@ -863,25 +863,24 @@ def test_the_morph_of_a_new_appearance_is_saved(
     page.page.get_by_label(shown).check()
     now = page.decoded(SPREAD) if shown == "Reconstruction" else page.invented(seed, moved)
     assert page.comes_to_show(now)
-    ends = [
-        cv2.resize(page.invented(seed, points), (256, 256), interpolation=cv2.INTER_CUBIC)
-        for points in (SPREAD, moved)
-    ]
-    for kind in ("GIF", "MP4"):
-        with page.page.expect_request("**/api/morph") as caught:
-            name, data = saved(page, kind)
-        assert name == f"first-morph.{kind.lower()}"
-        assert caught.value.post_data_json["seed"] == seed
-        if kind == "GIF":
-            with Image.open(io.BytesIO(data)) as movie:
-                frames = [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(movie)]
-        else:
-            with av.open(io.BytesIO(data)) as movie:
-                frames = [frame.to_ndarray(format="rgb24") for frame in movie.decode(video=0)]
-        page.find("#status").filter(has_text=f"Saved the {kind}.").wait_for()
-        assert len(frames) == 4
-        for frame, expected in zip((frames[0], frames[-1]), ends, strict=True):
-            assert np.abs(frame.astype(int) - expected).mean() < 8
+    with page.page.expect_request("**/api/morph") as caught:
+        name, data = saved(page, kind)
+    assert name == f"first-morph.{kind.lower()}"
+    assert caught.value.post_data_json["seed"] == seed
+    page.find("#status").filter(has_text=f"Saved the {kind}.").wait_for()
+    if kind == "GIF":
+        with Image.open(io.BytesIO(data)) as movie:
+            frames = [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(movie)]
+    else:
+        with av.open(io.BytesIO(data)) as movie:
+            frames = [frame.to_ndarray(format="rgb24") for frame in movie.decode(video=0)]
+    assert len(frames) == 3
+    for frame, points in ((frames[0], SPREAD), (frames[-1], moved)):
+        generated, decoded = (
+            np.abs(cv2.resize(picture, (256, 256), interpolation=cv2.INTER_CUBIC).astype(int) - frame).mean()
+            for picture in (page.invented(seed, points), page.decoded(points))
+        )
+        assert generated < decoded / 2  # not exactly: both formats lose colours
 
 
 @pytest.mark.parametrize("clipboard", [True, False])

@@ -153,10 +153,9 @@ def train(args: GenerateTrain) -> int:
     if args.resume and changed:
         raise CairnsError("A resumed run keeps its own settings: give --resume without others.")
     torch.set_num_threads(args.threads or os.cpu_count() or 1)
-    values = list(args.set)
-    values += [f"steps={args.steps}"] if args.steps is not None else []
+    values = [f"steps={args.steps}"] if args.steps is not None else []
     values += [f"seed={args.seed}"] if args.seed is not None else []
-    settings = with_values(PRESETS[args.preset], values)
+    settings = with_values(PRESETS[args.preset], [*values, *args.set])
     words = args.source or (GeneratorRun(out).meta()["source"] if args.resume else ())
     config = find_model(out if args.resume else args.model or "").config()
     source = open_source(words, video=config.video)

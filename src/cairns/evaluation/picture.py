@@ -138,7 +138,7 @@ def few_labels_plot(
     if few.any():
         axes.plot(
             labels[few], line[few], "o", markersize=5.5, markerfacecolor="white", markeredgecolor=BLUE,
-            markeredgewidth=1.5, zorder=4, label="ridge: fewer labels than unknowns",
+            markeredgewidth=1.5, zorder=4, label="ridge: few labels",
         )  # fmt: skip
     for count, level in zip(labels[wild], error[wild], strict=True):
         axes.plot([count], [0.95 * top], "^", color=BLUE, markersize=6.5)

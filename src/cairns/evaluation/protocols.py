@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 Points = NDArray[np.float64]
 
 LEAST_SQUARES = "least squares"
-FEW = "ridge (fewer labels than unknowns)"
+FEW = "ridge (few labels)"
+ENOUGH = 10  # labels an unknown: a random draw of fewer is fitted by a ridge
 # Regularisers tried for few labels, in units of the inputs' largest variance: mean shape to nearly none.
 STRENGTHS = 10.0 ** np.arange(4, -3.1, -0.25)
 
@@ -43,7 +44,7 @@ class LinearMap:
 
 @dataclass(frozen=True)
 class Protocol:
-    """One way to fit the map. `fit` falls back on a ridge where least squares has too few labels."""
+    """One way to fit the map. `fit` falls back on a ridge where least squares has few labels."""
 
     name: str
     text: str
@@ -55,8 +56,11 @@ class Protocol:
         """How many numbers are fitted for one annotated coordinate."""
         return 2 * landmarks + (self.origin is None)
 
-    def fit(self, discovered: Points, annotated: Points) -> LinearMap:
-        """Fitted on the images whose landmarks are complete, of which there must be one."""
+    def fit(self, discovered: Points, annotated: Points, enough: int = 1) -> LinearMap:
+        """Fitted on the images whose landmarks are complete, of which there must be one.
+
+        Below `enough` of them an unknown it is a ridge.
+        """
         x, y = complete_rows(discovered, annotated)
         if self.ridge:
             centre, target = x.mean(0), y.mean(0)
@@ -65,7 +69,7 @@ class Protocol:
             strength = self.ridge * (float(product.max()) + 1e-12)
             weights = np.linalg.solve(product + strength * np.eye(len(product)), x.T @ y)
             return LinearMap(weights, centre, target, f"ridge ({self.ridge:g} of the largest element of X'X)")
-        if len(x) < self.unknowns(discovered.shape[1]):
+        if len(x) < enough * self.unknowns(discovered.shape[1]):
             return fit_few(x, y)
         if self.origin is not None:
             return LinearMap.fit(discovered, annotated, self.origin)
@@ -79,7 +83,7 @@ def least_squares(x: Points, y: Points) -> Points:
 
 
 def fit_few(x: Points, y: Points) -> LinearMap:
-    """Fewer labels than unknowns: a ridge about the labels' mean, so that it shrinks to their mean shape.
+    """Few labels: a ridge about the labels' mean, so that it shrinks to their mean shape.
 
     The regulariser is the one with the least error when each label in turn is predicted from the others
     (in closed form); among equals the strongest, so a single label or two give their mean.

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from cairns.evaluation.bodies import Swaps, fit_bodies, flip_aware_errors, nearer, swapped
 from cairns.evaluation.protocols import (
+    ENOUGH,
     LinearMap,
     Points,
     Protocol,
@@ -78,11 +80,12 @@ def with_labels(
     total = len(labelled[0])
     count = total if number == "all" else number
     draws = 1 if count == total else draws
+    fit = partial(task.protocol.fit, enough=1 if count == total else ENOUGH)
     forward, backward, kinds = [], [], set()
     for draw in range(draws):
         # Each draw by its own numbers, so that no row of the table depends on the others asked for.
         chosen = np.random.default_rng([seed, count, draw]).choice(total, count, replace=False)
-        regressor, fitted = task.fit((labelled[0][chosen], labelled[1][chosen]))
+        regressor, fitted = task.fit((labelled[0][chosen], labelled[1][chosen]), fit)
         kinds.add(regressor.kind)
         forward.append(task.error(regressor, test))
         if task.protocol.backward:
