@@ -102,6 +102,7 @@ class VideoConfig:
     crop: tuple[float, ...] = ()  # region of interest: left, top, width, height in pixels
     background: Literal["keep", "grey", "mean"] = "keep"  # what becomes of a static camera's background
     follow: bool = False  # a square crop that follows what moves before that background
+    zoom: bool = False  # the size of that crop follows the subject's, too; else one size for a video
     scale: float = 1.3  # edge of that crop over the subject's longer side
 
 

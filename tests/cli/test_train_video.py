@@ -169,6 +169,14 @@ def test_help_lists_the_options_of_videos(cairns: Call, verb: tuple[str, ...]) -
     assert "--video" not in said.out
 
 
+def test_zoom_and_scale_are_kept_and_need_following(train: Call, videos: Path, tmp_path: Path) -> None:
+    assert train(videos, "--zoom").refused("--zoom and --scale are for a crop that follows")
+    assert train(videos, "--scale", 2).refused("give --follow too")
+    assert train(videos, "--follow", "--zoom", "--scale", 1.5).code == 0
+    video = Run(tmp_path / "run").config().video
+    assert (video.follow, video.zoom, video.scale) == (True, True, 1.5)
+
+
 def test_a_video_in_which_nothing_moves_is_not_followed(train: Call, tmp_path: Path) -> None:
     still = write(tmp_path / "still.mp4", crossing(1) * 6)
     assert train(still, "--follow").refused("Nothing moves in still.mp4: there is no subject to follow.")

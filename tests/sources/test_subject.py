@@ -316,6 +316,22 @@ def test_the_crop_is_as_large_as_the_subject_mostly_is(tmp_path: Path) -> None:
     assert large.width == pytest.approx(box.width * 2 / 1.3)
 
 
+def test_the_crop_zooms_along_where_told(tmp_path: Path) -> None:
+    """A square that grows from 10 to 30 pixels, slowly against the smoothing."""
+    growth = np.linspace(10, 30, 80).round().astype(int)
+    frames = [with_square(5 + frame % 40, 5, edge=int(edge)) for frame, edge in enumerate(growth)]
+    shown = Shown(tmp_path / "a", frames, 10.0)
+    zooming = prepare_subject(shown, VideoConfig(follow=True, zoom=True)).track
+    fixed = prepare_subject(shown, FOLLOW).track
+    assert zooming is not None
+    assert fixed is not None
+    assert np.ptp(fixed[:, 2]) == 0
+    grown = zooming[20:61, 2] - zooming[20, 2]  # the mask is a little larger than the square
+    np.testing.assert_allclose(grown, 1.3 * (growth[20:61] - growth[20]), atol=2.6)
+    assert grown[-1] > 10
+    np.testing.assert_array_equal(zooming[:, :2], fixed[:, :2])
+
+
 def test_where_nothing_moves_there_is_nothing_to_follow(tmp_path: Path) -> None:
     with pytest.raises(CairnsError, match=r"Nothing moves in still\.mp4: there is no subject to follow\."):
         prepare_subject(Shown(tmp_path / "still.mp4", [scene()] * 5), FOLLOW)

@@ -112,7 +112,8 @@ def main(argv: Sequence[str]) -> int:
             "usage: cairns generate train MODEL SOURCE --out RUN\n"
             "       cairns generate sample RUN --like IMAGE... --out FOLDER\n"
             "       cairns generate evaluate RUN SOURCE\n\n"
-            "New images on the structure of given ones. Each has its own --help."
+            "New images on the structure of given ones. Each has its own --help.\n\n"
+            "Example: cairns generate train faces-10 photos/ --out runs/new-faces"
         )
         return 0
     from cairns.errors import CairnsError

@@ -20,9 +20,14 @@ class VideoOptions:
     """Of videos by a static camera: fill the background with grey, or with its mean colour."""
     follow: bool = False
     """Of videos by a static camera: a square crop that follows the subject."""
+    zoom: bool = False
+    """With --follow: the square's size follows the subject's, too."""
+    scale: float | None = None
+    """With --follow: the square's edge over the subject's longer side (1.3 unless told)."""
 
     def assignments(self) -> list[str]:
         """What was given, as single values of the config."""
+        from cairns.errors import CairnsError
         from cairns.geometry import parse_box
 
         values: list[str] = []
@@ -37,4 +42,10 @@ class VideoOptions:
             values.append(f"video.background={self.background}")
         if self.follow:
             values.append("video.follow=true")
+        if (self.zoom or self.scale is not None) and not self.follow:
+            raise CairnsError("--zoom and --scale are for a crop that follows: give --follow too.")
+        if self.zoom:
+            values.append("video.zoom=true")
+        if self.scale is not None:
+            values.append(f"video.scale={self.scale}")
         return values

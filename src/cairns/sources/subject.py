@@ -34,6 +34,7 @@ DIFFERENCE = 24  # grey levels between foreground and background at least, in so
 NOISE = 6  # times the frames' own noise, where that is more
 SEARCH = 160  # pixels: the longer edge of the frames in which the subject is looked for
 SMOOTH = 0.25  # seconds: standard deviation of the smoothing of the crop's path
+ZOOM = 1.0  # seconds: the same of its size, where that follows
 
 
 class Frames(Protocol):
@@ -158,7 +159,7 @@ def prepare_subject(video: Frames, config: VideoConfig) -> Subject:
 def follow(
     video: Frames, background: Background, config: VideoConfig, crop: Placement | None
 ) -> NDArray[np.float64]:
-    """The square crop's centre and edge (frames, 3): smooth in time, one size for the whole video.
+    """The square crop's centre and edge (frames, 3): smooth in time, one size unless the config has `zoom`.
 
     The subject is looked for on small frames. Where it is not seen, the path between the frames before and
     after is a straight line. The result is kept beside other caches, as it takes a pass over the video.
@@ -192,9 +193,12 @@ def follow(
         centres[frame], sizes[frame] = (low + high) / 2, (high - low).max()
     if not np.isfinite(sizes).any():
         raise CairnsError(f"Nothing moves in {video.path.name}: there is no subject to follow.")
-    edge = config.scale * float(np.nanquantile(sizes, 0.95))
     path = smooth(centres, SMOOTH * video.rate)
-    track = np.column_stack((path, np.full(len(path), edge)))
+    if config.zoom:
+        edges = config.scale * smooth(sizes[:, None], ZOOM * video.rate)
+    else:
+        edges = np.full((len(path), 1), config.scale * float(np.nanquantile(sizes, 0.95)))
+    track = np.column_stack((path, edges))
     with suppress(OSError):  # a home that cannot be written to costs time, no more
         kept.parent.mkdir(parents=True, exist_ok=True)
         part = kept.with_name(f".{os.getpid()}-{kept.name}")
@@ -204,7 +208,7 @@ def follow(
 
 
 def smooth(path: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
-    """(n, 2) with gaps (NaN) bridged by straight lines, then a Gaussian over time."""
+    """(n, m) with gaps (NaN) bridged by straight lines, then a Gaussian over time."""
     from scipy.ndimage import gaussian_filter1d
 
     times = np.arange(len(path))
@@ -220,6 +224,6 @@ def _cache_file(video: Frames, config: VideoConfig) -> Path:
         "size": state.st_size,
         "time": state.st_mtime_ns,
     }
-    what |= {"crop": config.crop, "scale": config.scale}
+    what |= {"crop": config.crop, "scale": config.scale, "zoom": config.zoom}
     key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:24]
     return Path.home() / ".cache" / "cairns" / "tracks" / f"{key}.npz"
