@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cairns.generation.losses import convergence, critic_loss, cycle, next_k
+from cairns.generation.losses import apart, convergence, cycle, next_k
 
 REAL = torch.tensor([0.2, 0.4])  # mean 0.3
 MADE = torch.tensor([0.1, 0.7, 0.4])  # mean 0.4
@@ -13,20 +13,6 @@ MADE = torch.tensor([0.1, 0.7, 0.4])  # mean 0.4
 
 def number(value: float) -> torch.Tensor:
     return torch.tensor(value)
-
-
-@pytest.mark.parametrize(("k", "expected"), [(0.0, 0.3), (0.25, 0.2), (1.0, -0.1)])
-def test_the_critic_lowers_real_energy_and_raises_that_of_samples(k: float, expected: float) -> None:
-    assert critic_loss(REAL, MADE, number(k)).item() == pytest.approx(expected)
-
-
-def test_the_critic_minds_samples_as_much_as_k_says() -> None:
-    real, made = REAL.clone().requires_grad_(), MADE.clone().requires_grad_()
-    critic_loss(real, made, number(0.6)).backward()
-    assert real.grad is not None
-    assert made.grad is not None
-    assert real.grad.tolist() == pytest.approx([0.5, 0.5])
-    assert made.grad.tolist() == pytest.approx([-0.2, -0.2, -0.2])
 
 
 @pytest.mark.parametrize(
@@ -68,3 +54,32 @@ def test_the_cyclic_loss_sums_x_and_y_and_averages_landmarks_and_images() -> Non
     assert cycle(found, wanted).item() == pytest.approx(0.15)
     assert cycle(wanted, found).item() == pytest.approx(0.15)
     assert cycle(found, found).item() == 0.0
+
+
+# Two samples of one structure
+
+
+def images(*values: float) -> torch.Tensor:
+    """One grey value for each image, 2 x 2 pixels."""
+    return torch.tensor(values)[:, None, None, None].expand(-1, 3, 2, 2)
+
+
+def test_samples_should_differ_by_a_share_of_what_real_images_differ_by() -> None:
+    real = images(0.1, 0.9, 0.5, 0.5)  # |0.1 - 0.5| and |0.9 - 0.5|: 0.4 on average
+    made = images(0.2, 0.7, 0.4, 0.7)  # 0.2 and 0 apart: 0.5 and 0 of the usual
+    assert apart(made, real, 0.6).item() == pytest.approx((0.1 + 0.6) / 2)
+    assert apart(made, real, 0.4).item() == pytest.approx((0 + 0.4) / 2)  # more than wanted is not rewarded
+    assert apart(made, real, 0.0).item() == 0
+
+
+def test_an_odd_image_is_left_out_and_equal_real_images_divide_by_no_zero() -> None:
+    made = images(0.2, 0.3, 0.9)
+    assert apart(made, images(0.0, 0.5, 0.7), 0.6).item() == pytest.approx(0.6 - 0.1 / 0.5)
+    assert apart(made, images(0.5, 0.5, 0.5), 0.6).item() == 0
+
+
+def test_what_keeps_samples_apart_pushes_both_of_a_pair() -> None:
+    made = images(0.4, 0.5).clone().requires_grad_()
+    apart(made, images(0.0, 0.5), 0.6).backward()
+    assert made.grad is not None
+    assert made.grad.sum((1, 2, 3)).tolist() == pytest.approx([2.0, -2.0])  # 1 / 0.5, downhill is outwards

@@ -159,21 +159,26 @@ def step_of(threes: Digits, detector: Any, short: GeneratorConfig) -> tuple[Tens
     return images[:4], landmarks, draw(4, short.latent, torch.Generator().manual_seed(1)).double()
 
 
-@pytest.mark.parametrize("weight", [0.0, 7.0])
+@pytest.mark.parametrize(("weight", "apart"), [(0.0, 0.0), (7.0, 0.0), (7.0, 2.0)])
 def test_gradients_are_those_of_the_plain_computation(
-    short: GeneratorConfig, predictor: Predictor, threes: Digits, weight: float
+    short: GeneratorConfig, predictor: Predictor, threes: Digits, weight: float, apart: float
 ) -> None:
-    settings = replace(short, cycle=weight)
+    settings = replace(short, cycle=weight, apart=apart)
     both, detector = doubled(settings, predictor)
     plain = copy.deepcopy(both)
     real, landmarks, latents = step_of(threes, detector, settings)
     terms = training.gradients(both, detector, real, landmarks, latents, settings)
 
+    if apart:
+        landmarks = landmarks[[0, 1, 0, 1]]  # two samples of each
     made = plain.generator(latents, landmarks)
     plain.critic.requires_grad_(False)
     energy = plain.critic.energy(made).mean()
     distance = (detector.detect(made).landmarks - landmarks).abs().sum(-1).mean()
-    (energy + weight * distance).backward()
+    near = (made[0] - made[2]).abs().mean(), (made[1] - made[3]).abs().mean()
+    usual = ((real[0] - real[2]).abs().mean() + (real[1] - real[3]).abs().mean()) / 2
+    missing = sum((settings.distance - gap / usual).clamp(min=0) for gap in near) / 2
+    (energy + weight * distance + apart * missing).backward()
     plain.critic.requires_grad_(True)
     real_energy, made_energy = (plain.critic.energy(images).mean() for images in (real, made.detach()))
     (real_energy - 0.3 * made_energy).backward()
@@ -187,6 +192,10 @@ def test_gradients_are_those_of_the_plain_computation(
     assert terms["made"].item() == pytest.approx(made_energy.item())
     assert terms["cycle"].item() == pytest.approx(distance.item())
     assert terms["k"].item() == pytest.approx(0.3)
+    assert ("apart" in terms) == bool(apart)
+    if apart:
+        assert terms["apart"].item() == pytest.approx(float(missing))
+        assert terms["apart"] > 0
     gap = abs(settings.gamma * real_energy.item() - made_energy.item())
     assert terms["measure"].item() == pytest.approx(real_energy.item() + gap)
     assert not any(term.requires_grad for term in terms.values())
@@ -231,7 +240,11 @@ def test_a_step_down_the_gradients_lowers_the_generators_loss(
         for value in both.generator.parameters():
             value -= 1e-6 * value.grad
     moved = training.gradients(both, detector, *given, short)
-    assert moved["made"] + short.cycle * moved["cycle"] < before["made"] + short.cycle * before["cycle"]
+
+    def loss(terms: dict[str, Tensor]) -> Tensor:
+        return terms["made"] + short.cycle * terms["cycle"] + short.apart * terms["apart"]
+
+    assert loss(moved) < loss(before)
     assert moved["real"].item() == pytest.approx(before["real"].item(), rel=1e-12)
 
 

@@ -13,7 +13,7 @@ from cairns.config import VideoConfig
 from cairns.errors import CairnsError, UnreadableImage
 from cairns.files.videos import VideoWriter
 from cairns.geometry import Placement
-from cairns.sources import DATASETS, Source, Subset, open_source, whole_word
+from cairns.sources import DATASETS, Source, Subset, left_out, open_source, whole_word
 from cairns.sources.base import Annotations
 from cairns.sources.digits import Digits
 from cairns.sources.folder import Folder
@@ -129,7 +129,7 @@ def test_the_config_of_videos_reaches_them_and_nothing_else(tmp_path: Path, phot
     assert len(open_source(photos, video=config)) == 12
 
 
-def test_where_there_are_images_videos_are_left_alone(tmp_path: Path, photos: Path) -> None:
+def test_what_there_is_more_of_is_read(tmp_path: Path, photos: Path) -> None:
     write_video(photos / "deep" / "a.mp4")
     source = open_source(photos)
     assert isinstance(source, Folder)
@@ -142,6 +142,26 @@ def test_where_there_are_images_videos_are_left_alone(tmp_path: Path, photos: Pa
     write_video(hidden / "a.mp4")
     (hidden / ".thumbnail.png").write_bytes((photos / "01.png").read_bytes())
     assert isinstance(open_source(hidden), Videos)
+    write_video(hidden / "b.mp4")
+    (hidden / "thumbnail.png").write_bytes((photos / "01.png").read_bytes())
+    videos = open_source(hidden)
+    assert isinstance(videos, Videos)
+    assert {name.partition(":")[0] for name in names_of(videos)} == {"a.mp4", "b.mp4"}
+
+
+@pytest.mark.parametrize(
+    ("videos", "images", "expected"),
+    [
+        (0, 0, None),
+        (3, 0, None),
+        (0, 4, None),
+        (3, 1, "3 videos are read, 1 image is left out."),
+        (1, 1, "1 image is read, 1 video is left out."),
+        (2, 1200, "1,200 images are read, 2 videos are left out."),
+    ],
+)
+def test_what_is_left_out_is_said(videos: int, images: int, expected: str | None) -> None:
+    assert left_out(videos, images) == expected
 
 
 def test_a_missing_or_a_damaged_video_is_refused(tmp_path: Path) -> None:

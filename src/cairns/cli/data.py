@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -68,7 +69,7 @@ def inspect(args: Inspect) -> int:
     from cairns.config import Config, with_values
     from cairns.errors import CairnsError, UnreadableImage
     from cairns.files.overlay import contact_sheet, draw_landmarks, write_image
-    from cairns.sources import open_source
+    from cairns.sources import left_out, open_source, videos_and_images
     from cairns.sources.images import has_colour
     from cairns.sources.video import Videos
     from cairns.training.prepared import square
@@ -78,6 +79,8 @@ def inspect(args: Inspect) -> int:
         raise CairnsError(f"--images must be at least 1; got {args.images}.")
     video = with_values(Config(), args.video.assignments()).video
     source = open_source(args.source, args.split, video)
+    if note := left_out(*videos_and_images([Path(word) for word in args.source])):
+        print(note, file=sys.stderr)
     sizes: dict[str, int] = {}
     unreadable: dict[str, str] = {}
     coloured = 0

@@ -67,19 +67,25 @@ def main(argv: Sequence[str]) -> int:
     from cairns.geometry import parse_box
     from cairns.keypoints import KeypointMap
     from cairns.predictor import Predictor
-    from cairns.sources.folder import holds_images
+    from cairns.sources import left_out
+    from cairns.sources.folder import image_files
     from cairns.sources.video import video_files
 
     if args.out.is_file():
         raise CairnsError(f"{args.out} is a file; --out names a folder.")
     if args.box and args.whole:
         raise CairnsError("Give --box or --whole, not both.")
+    if args.trails and not args.overlay:
+        raise CairnsError("--trails are drawn on the overlay: add --overlay.")
     box = parse_box(args.box) if args.box else None
     paths = [Path(word) for word in args.inputs]
     # What an earlier call drew into --out is no video to detect on.
     own = {file.resolve() for file in args.out.glob(f"*{OVERLAY}")}
     videos = [video for video in video_files(paths) if video.resolve() not in own]
-    if videos and not any(map(holds_images, paths)):
+    images = image_files(paths)
+    if note := left_out(len(videos), len(images)):
+        print(note, file=sys.stderr)
+    if len(videos) > len(images):
         missing = next((path for path in paths if not path.exists()), None)
         if missing is not None:
             raise CairnsError(f"There is no file or folder {missing}.")

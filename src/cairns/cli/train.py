@@ -68,6 +68,10 @@ def main(argv: Sequence[str]) -> int:
         raise CairnsError("--resume goes on with a run and --overwrite replaces it: give one of them.")
     from cairns import api
     from cairns.report.text import closing_words
+    from cairns.sources import left_out, videos_and_images
+
+    if note := left_out(*videos_and_images([Path(word) for word in args.source])):
+        print(note, file=sys.stderr)
 
     def work() -> int:
         run = api.train(

@@ -22,10 +22,12 @@ class GeneratorConfig:
     decoder: str = ""  # notation of the decoding network (`nets/spec.py`); "" for the landmark model's own
     critic_width: int = 32  # of the discriminator's first level, n, 2n, 3n ... below it
     critic_hidden: int = 64  # length of the code between the discriminator's encoder and decoder
-    gamma: float = 0.6  # wanted energy of generated over that of real images: diversity against quality
-    gain: float = 0.001  # lambda_k, the step of the equilibrium
+    gamma: float = 0.7  # wanted energy of generated over that of real images: diversity against quality
+    gain: float = 0.005  # lambda_k, the step of the equilibrium
     cycle: float = 10.0  # weight of the landmarks' L1 distance
-    steps: int = 12000
+    apart: float = 0.5  # weight of the loss that keeps two samples of one structure apart; not in the paper
+    distance: float = 0.45  # how far: this share of the distance of two real images
+    steps: int = 10000
     batch_size: int = 16
     learning_rate: float = 4e-4
     beta1: float = 0.5  # of Adam
@@ -43,6 +45,8 @@ PAPER = GeneratorConfig(
     critic_width=128,
     critic_hidden=64,
     gamma=0.5,
+    gain=0.001,
+    apart=0.0,
     steps=200_000,
     learning_rate=1e-4,
     decay_from=0.75,
@@ -51,7 +55,8 @@ PRESETS = {"compact": COMPACT, "paper": PAPER}
 
 LEAST = {
     "latent": 1, "width": 1, "critic_width": 1, "critic_hidden": 1, "gamma": 0, "gain": 0, "cycle": 0,
-    "steps": 1, "batch_size": 2, "beta1": 0, "decay_from": 0, "ema": 0, "recalibration_images": 2, "seed": 0,
+    "apart": 0, "distance": 0, "steps": 1, "batch_size": 2, "beta1": 0, "decay_from": 0, "ema": 0,
+    "recalibration_images": 2, "seed": 0,
 }  # fmt: skip
 MOST = {"gamma": 1, "beta1": 0.999999, "decay_from": 1, "ema": 0.999999, "seed": 2**31 - 1}
 

@@ -1,13 +1,8 @@
-"""BEGAN's balance and the cyclic loss, one function each."""
+"""BEGAN's balance, the cyclic loss and what keeps samples apart, one function each."""
 
 from __future__ import annotations
 
 from torch import Tensor
-
-
-def critic_loss(real: Tensor, made: Tensor, k: Tensor) -> Tensor:
-    """Energies of real and generated images -> what the critic lowers: L(x) - k_t L(G(z))."""
-    return real.mean() - k * made.mean()
 
 
 def next_k(k: Tensor, real: Tensor, made: Tensor, gamma: float, gain: float) -> Tensor:
@@ -23,3 +18,15 @@ def convergence(real: Tensor, made: Tensor, gamma: float) -> Tensor:
 def cycle(found: Tensor, wanted: Tensor) -> Tensor:
     """L1 distance between the landmarks (B, K, 2) found on generated images and those they were made for."""
     return (found - wanted).abs().sum(-1).mean()
+
+
+def apart(made: Tensor, real: Tensor, distance: float) -> Tensor:
+    """What keeps samples from being all the same, which BEGAN alone does not (mode seeking, Mao et al. 2019).
+
+    Images (B, C, n, n), those of one structure B / 2 places apart. Two of them should differ by `distance`
+    times what two real images differ by, in mean absolute pixels; more is not rewarded.
+    """
+    half = len(made) // 2
+    between = (made[:half] - made[half : 2 * half]).abs().mean((1, 2, 3))  # (B/2,)
+    usual = (real[:half] - real[half : 2 * half]).abs().mean()
+    return (distance - between / usual.clamp(min=1e-3)).clamp(min=0).mean()

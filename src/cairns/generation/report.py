@@ -56,13 +56,15 @@ def write_report(run: GeneratorRun) -> Path:
         shown = pictures.plain_picture(picture, f"samples at {step}", "sheet")
         stages.append(f"<figure>{shown}<figcaption>{step}</figcaption></figure>")
     steps = [float(line["step"]) for line in lines]
-    series = (
+    series = [
         ("convergence measure M", "measure", 1.0, ""),
         ("k, the critic's attention to samples", "k", 1.0, ""),
         ("energy of real images", "real", 1.0, ""),
         ("energy of samples", "made", 1.0, ""),
         ("landmarks off by (L1)", "cycle", 100.0, "% of the image edge"),
-    )
+    ]
+    if settings.apart:
+        series.append(("samples of one structure too alike by", "apart", 100.0, "% of real images' distance"))
     charts = "".join(
         pictures.chart(title, steps, [scale * line[key] for line in lines], unit, False)
         for title, key, scale, unit in series
@@ -72,7 +74,8 @@ def write_report(run: GeneratorRun) -> Path:
         "images": f"{summary['train_images']:,}",
         "training": f"{summary['steps']:,} steps of {settings.batch_size} images, seed {settings.seed}",
         "generator": f"{summary['parameters']:,} parameters, latent of {settings.latent}",
-        "balance": f"gamma {settings.gamma}, cycle weight {settings.cycle}",
+        "balance": f"gamma {settings.gamma}, cycle weight {settings.cycle}"
+        + (f", apart weight {settings.apart} up to {settings.distance:.0%}" if settings.apart else ""),
         "speed": f"{summary['images_per_second']:.0f} images/s, {summary['peak_memory_mb']:.0f} MB at most",
     }
     if summary["skipped"]:

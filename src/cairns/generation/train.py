@@ -192,22 +192,30 @@ def gradients(
 
     The generator lowers the energy of its images and the landmarks' distance, the critic L(x) - k L(G(z)).
     """
+    if settings.apart:
+        half = len(landmarks) // 2
+        landmarks = torch.cat((landmarks[:half], landmarks[:half], landmarks[2 * half :]))  # two of each
     made = adversaries.generator(latents, landmarks)
+    weights = list(adversaries.critic.parameters())
     shown = made.detach().requires_grad_()
-    real_energy, made_energy = adversaries.critic.energy(torch.cat((real, shown))).chunk(2)
-    # One pass of the critic serves both networks: its gradient in the images is the generator's.
-    (uphill,) = torch.autograd.grad(made_energy.mean(), shown, retain_graph=True)
-    loss = losses.critic_loss(real_energy, made_energy, adversaries.k)
-    loss.backward(inputs=list(adversaries.critic.parameters()))
+    made_energy = adversaries.critic.energy(shown).mean()
+    # One pass back serves both networks: the gradient in the images is the generator's.
+    made_energy.backward(inputs=[shown, *weights])
+    uphill = shown.grad
+    for weight in weights:
+        weight.grad.mul_(-adversaries.k)
+    real_energy = adversaries.critic.energy(real).mean()
+    real_energy.backward(inputs=weights)
     cycle = losses.cycle(detector.detect(made).landmarks, landmarks)
-    ((made * uphill).sum() + settings.cycle * cycle).backward()
-    return {
-        "real": real_energy.mean().detach(),
-        "made": made_energy.mean().detach(),
-        "cycle": cycle.detach(),
-        "measure": losses.convergence(real_energy, made_energy, settings.gamma).detach(),
-        "k": adversaries.k.clone(),
-    }
+    loss = (made * uphill).sum() + settings.cycle * cycle
+    terms = {"real": real_energy.detach(), "made": made_energy.detach(), "cycle": cycle.detach()}
+    if settings.apart:
+        apart = losses.apart(made, real, settings.distance)
+        loss = loss + settings.apart * apart
+        terms["apart"] = apart.detach()
+    loss.backward()
+    measure = losses.convergence(terms["real"], terms["made"], settings.gamma)
+    return terms | {"measure": measure, "k": adversaries.k.clone()}
 
 
 def learning_rate(settings: GeneratorConfig, step: int) -> float:

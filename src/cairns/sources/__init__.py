@@ -20,7 +20,9 @@ __all__ = [
     "Source",
     "Split",
     "Subset",
+    "left_out",
     "open_source",
+    "videos_and_images",
     "whole_word",
 ]
 
@@ -89,13 +91,33 @@ def open_source(
             return cast(Source, opener(rest if dataset.embedded else Path(rest), split, variant))
         if colon and len(name) > 1:  # one letter before a colon is a drive, not a dataset
             raise CairnsError(f"There is no source named {name!r}; `cairns data list` shows them all.")
-    from cairns.sources.folder import Folder, holds_images
-    from cairns.sources.video import Videos, video_files
+    from cairns.sources.folder import Folder
+    from cairns.sources.video import Videos
 
     paths = [Path(word) for word in words]
-    if video_files(paths) and not any(map(holds_images, paths)):
-        return Videos(paths, video)
-    return Folder(paths)
+    videos, images = videos_and_images(paths)
+    return Videos(paths, video) if videos > images else Folder(paths)
+
+
+def videos_and_images(paths: Sequence[Path]) -> tuple[int, int]:
+    """How many of each are among files and folders. They are read as what there is more of."""
+    from cairns.sources.folder import image_files
+    from cairns.sources.video import video_files
+
+    return len(video_files(paths)), len(image_files(paths))
+
+
+def left_out(videos: int, images: int) -> str | None:
+    """A sentence where images lie among videos, or videos among images, and are not read."""
+    if not (videos and images):
+        return None
+    kinds = [(videos, "video"), (images, "image")]
+    if videos <= images:
+        kinds.reverse()
+    (read, this), (rest, other) = [
+        (f"{count:,}", f"{kind} is" if count == 1 else f"{kind}s are") for count, kind in kinds
+    ]
+    return f"{read} {this} read, {rest} {other} left out."
 
 
 def whole_word(word: str) -> str:

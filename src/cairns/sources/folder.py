@@ -19,9 +19,15 @@ def is_image(file: Path) -> bool:
     return file.suffix.lower() in EXTENSIONS and file.is_file() and not file.name.startswith(".")
 
 
-def holds_images(path: Path) -> bool:
-    """Whether a file is an image, or a folder has one below it."""
-    return any(map(is_image, path.rglob("*"))) if path.is_dir() else is_image(path)
+def image_files(paths: Sequence[Path]) -> list[Path]:
+    """The images among files and folders; a folder stands for all images below it, in alphabetical order."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found += sorted(filter(is_image, path.rglob("*")))
+        elif is_image(path):
+            found.append(path)
+    return found
 
 
 def paths_apart(files: Sequence[Path]) -> list[str]:
@@ -42,7 +48,7 @@ class Folder:
         self.files: list[tuple[Path, str]] = []
         for path in paths:
             if path.is_dir():
-                found = sorted(filter(is_image, path.rglob("*")))
+                found = image_files([path])
                 if not found:
                     raise CairnsError(
                         f"The folder {path} holds no images ({', '.join(sorted(EXTENSIONS))}), "
