@@ -102,7 +102,7 @@ def main() -> None:
         f"{len(codes)} faces."
     )
     if options.picture:
-        write_image(options.picture, grid(editor, squares, codes, edits[0.05], dressed))
+        write_image(options.picture, grid(editor, codes, edits[0.05], dressed))
 
 
 def distances(found: NDArray[np.float64], put: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -123,16 +123,13 @@ def locality(
     return float(change[near].mean() / change[~near].mean())
 
 
-def grid(
-    editor: Editor, squares: NDArray[np.uint8], codes: list[Code], edits: list[Code], dressed: list[Code]
-) -> NDArray[np.uint8]:
-    """Rows of faces: input, reconstruction, what is moved, the edit, another's appearance."""
+def grid(editor: Editor, codes: list[Code], edits: list[Code], dressed: list[Code]) -> NDArray[np.uint8]:
+    """Rows of faces, no photo among them: reconstruction, what is moved, the edit, another's appearance."""
     tiles = []
     for i in range(min(6, len(codes))):
         made = editor.decode_many([codes[i], edits[i], dressed[i]])
-        tiles += [enlarge(squares[i]), enlarge(made[0]), targets(made[0], codes[i], edits[i])]
-        tiles += [enlarge(made[1]), enlarge(made[2])]
-    return contact_sheet(tiles, columns=5)
+        tiles += [enlarge(made[0]), targets(made[0], codes[i], edits[i]), enlarge(made[1]), enlarge(made[2])]
+    return contact_sheet(tiles, columns=4)
 
 
 if __name__ == "__main__":

@@ -121,6 +121,13 @@ def test_impossible_values_are_refused_with_the_value(assignment: str, found: st
     assert found in refusal(assignment)
 
 
+def test_mirrored_images_and_optical_flow_are_not_mixed() -> None:
+    config = with_values(Config(), ["train.mirror=true"])
+    assert config.train.mirror
+    with pytest.raises(CairnsError, match="do not go together"):
+        with_values(config, ["warp.flow_share=0.5"])
+
+
 @pytest.mark.parametrize(
     "assignment",
     [

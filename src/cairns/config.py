@@ -88,6 +88,8 @@ class TrainConfig:
     landmark_points_at: tuple[int, int] = (1154, 2308)  # landmark control points: from none to all
     brightness: float = 0.125  # plus or minus, of the colour range
     contrast: float = 0.5  # factor 1 plus or minus
+    relight: bool = False  # the warped copy of an image gets a brightness and a contrast of its own
+    mirror: bool = False  # half of the images mirrored: for objects that look the same then, such as faces
     ema: float = 0.0  # decay of the weights' moving average that is kept as the model; 0 for none
     recalibration_images: int = 1024  # for the batch-norm statistics of the final model
     seed: int = 0
@@ -243,6 +245,10 @@ def check(config: Config) -> None:
                 raise CairnsError(f"{path} must be above 0; got {value}.")
     if model.channels not in (1, 3):
         raise CairnsError(f"model.channels must be 1 or 3; got {model.channels}.")
+    if config.train.mirror and config.warp.flow_share:
+        raise CairnsError(
+            "train.mirror and warp.flow_share do not go together: optical flow is not mirrored."
+        )
     crop = config.video.crop
     if crop and (len(crop) != 4 or not all(math.isfinite(value) for value in crop) or min(crop[2:]) < 1):
         raise CairnsError(f"video.crop must be left, top, width and height in pixels; got {crop}.")

@@ -768,8 +768,7 @@ def test_a_damaged_checkpoint_is_named(
 
 def test_training_learns_to_put_landmarks_where_they_are_wanted(tmp_path: Path) -> None:
     """On digits kept out of training: landmarks found again at least 1.5 times nearer to those wanted than to
-    another digit's. So short a training has no other appearance to give yet, but samples of one structure are
-    not all the same."""
+    another digit's, and samples of one structure at least a fifth as different as real digits."""
     settings = GeneratorConfig(
         latent=16,
         width=16,
@@ -786,7 +785,7 @@ def test_training_learns_to_put_landmarks_where_they_are_wanted(tmp_path: Path) 
     summary = run.summary()
     assert summary["held_out"] == 128
     assert summary["cycle_distance"] < summary["shuffled_distance"] / 1.5
-    assert summary["diversity"] > 0.01
+    assert summary["diversity"] > 0.2
     lines = run.log()
     first, last = lines[:10], lines[-10:]
     assert np.mean([line["cycle"] for line in last]) < np.mean([line["cycle"] for line in first]) / 1.5

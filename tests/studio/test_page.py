@@ -651,6 +651,17 @@ def test_a_new_appearance_is_undone_and_done_again(inventive: Page) -> None:
         assert page.find("#own").is_disabled() == (now is None)
 
 
+def test_undo_also_brings_back_the_kind_of_picture(inventive: Page) -> None:
+    """A new appearance is shown decoded, whatever was shown before."""
+    page = inventive
+    page.page.get_by_label("Warped photo").check()
+    seed = page.invent()
+    for button, kind, now in (("Undo", "warped", None), ("Redo", "decoded", seed)):
+        asked = page.asked_on(lambda button=button: page.click(button))
+        assert (asked["kind"], asked.get("seed")) == (kind, now)
+        assert page.find("input[name=kind]:checked").get_attribute("value") == kind
+
+
 def test_the_own_appearance_comes_back(inventive: Page) -> None:
     page = inventive
     seed = page.invent()

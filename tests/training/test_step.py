@@ -113,6 +113,42 @@ def test_images_are_jittered_as_the_config_says(
     assert calls == [(0.1, 0.0), (micro_colour.train.brightness, micro_colour.train.contrast)]
 
 
+def test_the_warped_copy_gets_a_light_of_its_own(micro_colour: Config) -> None:
+    """What the detector sees second is a copy in another light, and the target of the decoder stays."""
+    still = replace(
+        micro_colour.warp, translation=0.0, rotation=0.0, scaling=1.0, grid_jitter=0.0, landmark_jitter=0.0
+    )
+    terms = []
+    for relight in (False, True):
+        config = replace(micro_colour, warp=still, train=replace(micro_colour.train, relight=relight))
+        model = Autoencoder(config.model, seed=0).eval()
+        tps = RandomTPS(config.warp, config.model)
+        terms.append(step_losses(model, images_for(config), tps, config, step=0))
+    assert terms[0]["eqv"] < 1e-6 < terms[1]["eqv"]
+    assert terms[0]["recon"].item() == terms[1]["recon"].item()
+
+
+def test_about_half_of_the_images_are_mirrored(micro: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[torch.Tensor] = []
+
+    def noted(decoded: torch.Tensor, images: torch.Tensor, _: float) -> torch.Tensor:
+        seen.append(images)
+        return decoded.mean()
+
+    monkeypatch.setattr(losses, "reconstruction", noted)
+    config = replace(micro, train=replace(micro.train, mirror=True))
+    model, tps = Autoencoder(config.model, seed=0), RandomTPS(config.warp, config.model)
+    images = images_for(config, 64)
+    for step in (0, 1):
+        step_losses(model, images, tps, config, step)
+    for found in seen:
+        kept = (found == images).all(dim=(1, 2, 3))
+        mirrored = (found == images.flip(3)).all(dim=(1, 2, 3))
+        assert (kept ^ mirrored).all()
+        assert 16 < mirrored.sum() < 48
+    assert not torch.equal(*seen)  # other images in the next step
+
+
 def test_without_a_warp_the_landmarks_stay(micro: Config) -> None:
     still = replace(
         micro.warp, translation=0.0, rotation=0.0, scaling=1.0, grid_jitter=0.0, landmark_jitter=0.0

@@ -27,7 +27,7 @@ class GeneratorConfig:
     cycle: float = 10.0  # weight of the landmarks' L1 distance
     apart: float = 0.5  # weight of the loss that keeps two samples of one structure apart; not in the paper
     distance: float = 0.45  # how far: this share of the distance of two real images
-    steps: int = 10000
+    steps: int = 6000
     batch_size: int = 16
     learning_rate: float = 4e-4
     beta1: float = 0.5  # of Adam

@@ -79,7 +79,7 @@ def to_bytes(images: Tensor) -> NDArray[np.uint8]:
 def sheet(
     generator: Generator, pixels: NDArray[np.uint8], landmarks: NDArray[np.float32], latents: Tensor
 ) -> NDArray[np.uint8]:
-    """Figure 7 of the paper: each reference with its landmarks, then samples; a column shares its latent."""
+    """Figure 11 of the paper: each reference with its landmarks, then samples; a column shares its latent."""
     tiles = []
     for picture, points in zip(pixels, landmarks, strict=True):
         tiles.append(draw_landmarks(enlarge(picture, TILE), points * TILE))

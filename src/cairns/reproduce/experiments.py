@@ -322,5 +322,5 @@ ELSEWHERE = {
     "Figure 3": "head-shoulder photos: `cairns detect RUN photos/ --overlay` with a celeba-10 model",
     "Tables 6 and 7": "sizes and hyper-parameters: the presets (`src/cairns/presets.py`)",
     "Figure 10 and appendix": "face manipulation: `cairns edit` and `cairns morph`, both with --as figure",
-    "Figure 11": "generation on given landmarks: needs the generator, which does not exist yet",
+    "Figure 11": "generation on given landmarks: `cairns generate train`, then `cairns generate sample`",
 }

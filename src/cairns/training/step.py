@@ -40,6 +40,9 @@ def step_losses(
 ) -> dict[str, Tensor]:
     """The terms of Eq. 13 by name, unweighted, for images (B, C, n, n), and for videos their `pairs`."""
     generator = generator_of(config.train.seed, step)
+    if config.train.mirror:
+        mirrored = torch.rand(len(images), generator=generator) < 0.5
+        images = torch.where(mirrored[:, None, None, None], images.flip(3), images)
     if config.train.brightness or config.train.contrast:
         # Both frames of a pair side by side, so that they get the same.
         whole = images if pairs is None else torch.cat((images, pairs.earlier), dim=3)
@@ -58,6 +61,8 @@ def step_losses(
         # Some samples are compared with an earlier frame instead, through the optical flow.
         by_flow = pairs.known & (torch.rand(len(images), generator=generator) < config.warp.flow_share)
         warped = torch.where(by_flow[:, None, None, None], model.pad(pairs.earlier), warped)
+    if config.train.relight:
+        warped = jitter(warped, config.train.brightness, config.train.contrast, generator)
     moved = model.detector(warped)
     decoded = model.decode(detection.landmarks, model.describe(padded, detection))
     mapped, landmarks = warp.map(moved.landmarks), detection.landmarks

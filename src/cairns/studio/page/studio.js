@@ -58,6 +58,7 @@ let busy = false;
 let wish = null;
 let drawn = 0; // pictures drawn so far, for whoever watches
 const kindNow = () => document.querySelector("input[name=kind]:checked").value;
+const view = (kind) => (document.querySelector(`input[name=kind][value=${kind}]`).checked = true);
 
 function look() {
   if (state.look.seed !== null) return { seed: state.look.seed };
@@ -171,9 +172,10 @@ function choose(numbers, add = false) {
 
 const copyOf = (points) => points.map((point) => [...point]);
 
-function remember() {
+function remember(kind = null) {
+  // The kind of picture is kept where a step changes it.
   stop();
-  state.past.push({ points: copyOf(state.points), look: { ...state.look } });
+  state.past.push({ points: copyOf(state.points), look: { ...state.look }, kind });
   if (state.past.length > 200) state.past.shift();
   state.future = [];
 }
@@ -181,8 +183,9 @@ function remember() {
 function restore(from, to) {
   if (!from.length) return;
   stop();
-  to.push({ points: copyOf(state.points), look: { ...state.look } });
   const kept = from.pop();
+  to.push({ points: copyOf(state.points), look: { ...state.look }, kind: kept.kind && kindNow() });
+  if (kept.kind) view(kept.kind);
   state.points = kept.points;
   state.base = copyOf(kept.points);
   state.look = kept.look;
@@ -475,9 +478,9 @@ byId("play").addEventListener("click", () => {
 // A new appearance, where the model comes with a generator
 
 byId("invent").addEventListener("click", () => {
-  remember();
+  remember(kindNow());
   state.look = { ...plain(), seed: Math.floor(Math.random() * 2 ** 31) };
-  document.querySelector("input[name=kind][value=decoded]").checked = true;
+  view("decoded");
   sliders(null, 0);
   draw();
   render();
