@@ -190,7 +190,8 @@ def gradients(
 ) -> dict[str, Tensor]:
     """Leave both networks' gradients of one step in their parameters; returns what the log tells.
 
-    The generator lowers the energy of its images and the landmarks' distance, the critic L(x) - k L(G(z)).
+    The generator lowers the energy of its images, the landmarks' distance and how alike samples of one
+    structure are; the critic L(x) - k L(G(z)).
     """
     if settings.apart:
         half = len(landmarks) // 2
@@ -200,10 +201,9 @@ def gradients(
     shown = made.detach().requires_grad_()
     made_energy = adversaries.critic.energy(shown).mean()
     # One pass back serves both networks: the gradient in the images is the generator's.
-    made_energy.backward(inputs=[shown, *weights])
-    uphill = shown.grad
-    for weight in weights:
-        weight.grad.mul_(-adversaries.k)
+    uphill, *slopes = torch.autograd.grad(made_energy, [shown, *weights])
+    for weight, slope in zip(weights, slopes, strict=True):
+        weight.grad = slope * -adversaries.k
     real_energy = adversaries.critic.energy(real).mean()
     real_energy.backward(inputs=weights)
     cycle = losses.cycle(detector.detect(made).landmarks, landmarks)
