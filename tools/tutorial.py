@@ -2,14 +2,15 @@
 
 python tools/tutorial.py FOLDER [--pictures docs/images]    # about ten minutes on two cores
 
-Three people walk to and fro in a wide room before a camera that stands still. 36 frames, twelve of each
-video, are labelled by where the joints truly are.
+Three videos of one person who walks to and fro in a wide room before a camera that stands still. 36 frames,
+twelve of each video, are labelled by where the joints truly are.
 """
 
 from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import cv2
@@ -26,10 +27,11 @@ from cairns.sources.video import Video
 
 FRAMES, RATE = 300, 25.0
 EDGE, WIDTH = 160, 400  # of a figure's square, and of the room; pixels
-LOOKS = 2, 5, 11  # seeds of the figures
+VIDEOS, LATER = 3, 37  # each begins so many frames later in the walk
+LOOK = 2  # seed of the figure
 LABELLED = 12  # frames of each video
 PARTS = "head", "left wrist", "right wrist", "left ankle", "right ankle"
-SHOWN = range(20, 300, 45)  # frames in the pictures of the overlays
+SHOWN = range(20, 290, 45)  # frames in the pictures of the overlays
 
 
 @dataclass(frozen=True)
@@ -75,13 +77,14 @@ def draw(folder: Path) -> None:
     still = figures.background(EDGE)
     room = cv2.resize(still, (WIDTH, EDGE), interpolation=cv2.INTER_LINEAR)
     columns = [figures.JOINTS.index(part) for part in PARTS]
-    for number, seed in enumerate(LOOKS):
+    for number in range(VIDEOS):
         labels = folder / "labeled-data" / f"walk{number}"
         labels.mkdir(parents=True)
         rows = [["scorer"] + ["me"] * 2 * len(PARTS)]
         rows += [["bodyparts"] + [part for part in PARTS for _ in "xy"], ["coords"] + ["x", "y"] * len(PARTS)]
         with VideoWriter(folder / "videos" / f"walk{number}.mp4", (WIDTH, EDGE), RATE) as writer:
-            for index, frame in enumerate(figures.video(FRAMES, seed, EDGE)):
+            walk = islice(figures.video(FRAMES + number * LATER, LOOK, EDGE), number * LATER, None)
+            for index, frame in enumerate(walk):
                 left = round((WIDTH - EDGE) * (0.5 - 0.5 * np.cos(2 * np.pi * (index / FRAMES + number / 5))))
                 image = scene(room, frame.image, still, left)
                 writer.add(image)
