@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from cairns import api
-from cairns.config import Config, to_dict, with_steps
+from cairns.config import Config, TrainConfig, to_dict, with_steps
 from cairns.errors import CairnsError
 from cairns.evaluation.consistency import MEASURE, warp_errors
 from cairns.model.autoencoder import Autoencoder
@@ -417,3 +417,30 @@ def test_training_learns_to_follow_warps(tmp_path: Path) -> None:
     assert after < trivial / 2.5
     assert run.summary()["warp_error"] == pytest.approx(after, abs=1e-4)
     assert run.log()[-1]["recon"] < run.log()[1]["recon"]
+
+
+# Images for the batch-norm statistics
+
+
+class Greys:
+    """Prepared images, the n-th of one grey value."""
+
+    def batch(self, rows: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(rows).float().div(200)[:, None, None, None].expand(-1, 3, 4, 4)
+
+
+def test_statistics_come_from_images_in_the_light_of_training() -> None:
+    rows = np.arange(20, 180)
+    plain, lit, again = (
+        torch.cat(list(loop.batches(Greys(), rows, 130, TrainConfig(brightness=shift, contrast=0.0, seed=2))))
+        for shift in (0.0, 0.08, 0.08)
+    )
+    assert len(plain) == 128  # two whole batches of 64
+    values = (plain[:, 0, 0, 0] * 200).round().int().tolist()
+    assert len(set(values)) == 128
+    assert set(values) <= set(rows.tolist())
+    change = (lit - plain)[:, 0, 0, 0]
+    assert change.abs().max() <= 0.08 + 1e-6
+    assert change.min() < -0.06
+    assert change.max() > 0.06
+    assert torch.equal(lit, again)
