@@ -69,7 +69,7 @@ def test_nothing_is_fetched(page: str) -> None:
 def test_every_section_is_there(page: str) -> None:
     outline = Outline(page)
     assert outline.attributes("section", "id") == ["samples", "time", "balance", "facts"]
-    assert outline.attributes("figure", "class") == ["chart"] * 5
+    assert outline.attributes("figure", "class") == ["chart"] * 6
     assert len(outline.attributes("img", "alt")) == len(outline.attributes("img", "src"))
 
 
@@ -104,7 +104,17 @@ def test_charts_end_at_the_last_line_of_the_log(page: str, generator_run: Genera
     last = generator_run.log()[-1]
     values = re.findall(r'<p class="value">([^ <]+)', page)
     expected = [last["measure"], last["k"], last["real"], last["made"], 100 * last["cycle"]]
-    assert values == [f"{value:.3g}" for value in expected]
+    assert values == [f"{value:.3g}" for value in (*expected, 100 * last["apart"])]
+
+
+def test_a_run_whose_samples_were_not_kept_apart_has_no_chart_of_it(copied: GeneratorRun) -> None:
+    meta = copied.meta()
+    copied.config_file.write_text(json.dumps(meta | {"config": meta["config"] | {"apart": 0.0}}))
+    lines = [{name: value for name, value in line.items() if name != "apart"} for line in copied.log()]
+    copied.log_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = write_report(copied).read_text()
+    assert Outline(page).attributes("figure", "class") == ["chart"] * 5
+    assert "apart weight" not in page
 
 
 def test_writing_it_again_gives_the_same_page(copied: GeneratorRun, page: str) -> None:
