@@ -1,6 +1,6 @@
 """The pictures of docs/video.md: its six commands on videos of drawn figures, as photos may not be copied.
 
-python tools/tutorial.py FOLDER [--pictures docs/images]    # about ten minutes on two cores
+python tools/tutorial.py FOLDER [--pictures docs/images]    # about six minutes on two cores
 
 Three videos of one person who walks to and fro in a wide room before a camera that stands still. 36 frames,
 twelve of each video, are labelled by where the joints truly are.
