@@ -144,3 +144,20 @@ def test_total_is_the_weighted_sum() -> None:
 def test_total_goes_by_name_not_by_order() -> None:
     terms = {"sep": torch.tensor(1.0), "conc": torch.tensor(10.0)}
     assert losses.total(terms, {"conc": 3.0, "sep": 5.0}).item() == pytest.approx(35.0)
+
+
+def test_cycle_by_loops() -> None:
+    """Steps to the right and down, summed; mean over landmarks and images."""
+    found, wanted = rand(3, 4, 2), rand(3, 4, 2, seed=1)
+    pairs = zip(found.reshape(-1, 2).tolist(), wanted.reshape(-1, 2).tolist(), strict=True)
+    expected = sum(abs(a[0] - b[0]) + abs(a[1] - b[1]) for a, b in pairs) / 12
+    assert losses.cycle(found, wanted).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_still_by_loops() -> None:
+    edited, decoded, far = rand(2, 3, 4, 4), rand(2, 3, 4, 4, seed=1), rand(2, 1, 4, 4, seed=2)
+    expected = 0.0
+    for image, channel, row, column in np.ndindex(2, 3, 4, 4):
+        change = abs(float(edited[image, channel, row, column] - decoded[image, channel, row, column]))
+        expected += change * float(far[image, 0, row, column]) / 2
+    assert losses.still(edited, decoded, far).item() == pytest.approx(expected, rel=1e-12)

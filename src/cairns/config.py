@@ -53,6 +53,8 @@ class LossConfig:
     sep_sigma: float = 0.06
     colour_sigma: float = 0.05  # standard deviation of the reconstruction's Gaussian likelihood
     concentration: Literal["entropy", "printed"] = "entropy"  # what the text derives, what it prints
+    cycle: float = 4.0  # for each colour value: landmarks found again (train.part = "decoder" only)
+    still: float = 27.0  # what changes far from a moved landmark (likewise)
     flow_prefer: float = 0.0  # draws landmarks to what moves (videos with warp.flow_share only)
     flow_prefer_form: Literal["scale-free", "printed"] = "scale-free"
 
@@ -90,6 +92,7 @@ class TrainConfig:
     contrast: float = 0.5  # factor 1 plus or minus
     relight: bool = False  # the warped copy of an image gets a brightness and a contrast of its own
     mirror: bool = False  # half of the images mirrored: for objects that look the same then, such as faces
+    part: Literal["all", "decoder"] = "all"  # decoder: landmarks stay as they are; see `training/edits.py`
     ema: float = 0.0  # decay of the weights' moving average that is kept as the model; 0 for none
     recalibration_images: int = 1024  # for the batch-norm statistics of the final model
     seed: int = 0

@@ -39,6 +39,16 @@ def reconstruction(decoded: Tensor, images: Tensor, sigma: float) -> Tensor:
     return square + 0.5 * count * math.log(2 * math.pi * sigma**2)
 
 
+def cycle(found: Tensor, wanted: Tensor) -> Tensor:
+    """How far landmarks found on a decoded image lie from those it was decoded from, both (B, K, 2)."""
+    return (found - wanted).abs().sum(-1).mean()
+
+
+def still(edited: Tensor, decoded: Tensor, far: Tensor) -> Tensor:
+    """What an edit changed where it should not: images (B, C, n, n), `far` (B, 1, n, n) from 0 to 1."""
+    return ((edited - decoded).abs() * far).sum((1, 2, 3)).mean()
+
+
 def total(terms: dict[str, Tensor], weights: dict[str, float]) -> Tensor:
     """Eq. 13: the weighted sum of the named terms."""
     return torch.stack([weights[name] * term for name, term in terms.items()]).sum()

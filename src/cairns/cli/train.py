@@ -43,6 +43,8 @@ class Train:
     start: Annotated[str | None, tyro.conf.arg(name="from", metavar="MODEL")] = None
     """Train this run or shipped model further, on the images given, for a third of its first length."""
     video: OmitArgPrefixes[VideoOptions] = field(default_factory=VideoOptions)
+    for_edits: bool = False
+    """With --from: train the decoder alone: images follow moved landmarks better; landmarks stay."""
     flow: bool = False
     """Of videos: learn from optical flow beside random warps."""
     set: tuple[str, ...] = ()
@@ -66,6 +68,8 @@ def main(argv: Sequence[str]) -> int:
         raise CairnsError("Name the run folder to write: --out runs/NAME.")
     if args.resume and args.overwrite:
         raise CairnsError("--resume goes on with a run and --overwrite replaces it: give one of them.")
+    if args.for_edits and args.start is None and not args.resume:
+        raise CairnsError("--for-edits trains the decoder of a model that exists: name it with --from MODEL.")
     from cairns import api
     from cairns.report.text import closing_words
     from cairns.sources import left_out, videos_and_images
@@ -100,10 +104,15 @@ def assignments(args: Train) -> tuple[str, ...]:
         values.append(f"train.seed={args.seed}")
     if args.flow:
         values += FLOW
+    if args.for_edits:
+        values += FOR_EDITS
     return (*values, *args.set)
 
 
 FLOW = ("warp.flow_share=0.5", "losses.flow_prefer=100")  # what --flow stands for
+
+
+FOR_EDITS = ("train.part=decoder", "train.learning_rate=0.001", "train.beta2=0.999", "warp.flow_share=0")
 
 
 def report_failures(work: Callable[[], int], go_on: str) -> int:

@@ -89,6 +89,8 @@ def legend(count: int) -> str:
 def evolution(run: Run, pixels: NDArray[np.uint8], config: Config) -> str:
     """Rows of images, columns of training steps: how the detection maps come to a point."""
     kept = sorted(run.evolution_folder.glob("step-*.npz"))
+    if config.train.part == "decoder":
+        return "<p>Only the decoder was trained: the maps are those of the model it went out from.</p>"
     if not kept:
         return "<p>No detection maps were kept.</p>"
     margin = (config.model.padded_size - config.model.image_size) // 2
@@ -180,9 +182,19 @@ def charts(run: Run, config: Config) -> str:
     def rms(line: dict[str, Any]) -> float:
         return 100 * math.sqrt(max(0.0, 2 * sigma**2 * (line["recon"] - constant) / values))
 
+    recon = ("reconstruction error (RMS)", [rms(line) for line in lines], "% of the colour range", False)
+    if config.train.part == "decoder":
+        edits = (
+            recon,
+            ("landmarks put here are found again within", [100 * line["cycle"] for line in lines],
+             "% of the image edge", True),
+            ("change far from a moved landmark", [100 * line["still"] / values for line in lines],
+             "% of the colour range", True),
+        )  # fmt: skip
+        return "".join(pictures.chart(title, steps, ys, unit, log) for title, ys, unit, log in edits)
     power = 0.5 if config.losses.concentration == "entropy" else 0.25
     series = (
-        ("reconstruction error (RMS)", [rms(line) for line in lines], "% of the colour range", False),
+        recon,
         ("misses a known warp by (RMS)", [100 * math.sqrt(line["eqv"] / count) for line in lines],
          "% of the image edge", True),
         ("width of a detection map",

@@ -34,6 +34,17 @@ def headline(run: Run) -> str:
     )
 
 
+def edits(run: Run) -> str:
+    """Of a decoder that was trained alone: how well it puts landmarks where it is told."""
+    lines = [line["cycle"] for line in run.log() if "cycle" in line]
+    if not lines:
+        return ""
+    return (
+        f"Edits: on what the decoder makes, landmarks are found within {lines[-1]:.1%} of the image edge of "
+        f"where they were put ({lines[0]:.1%} at first)."
+    )
+
+
 def kept_out(summary: dict[str, Any]) -> str:
     """Whether what is shown and measured was seen in training: of a small set no image can be spared."""
     if summary["held_out"]:
@@ -55,6 +66,7 @@ def closing_words(run: Run) -> str:
     share = summary["gflops"] / summary["matrix_product_gflops"]
     lines = [
         headline(run),
+        edits(run),
         f"Speed: {summary['images_per_second']:.0f} images/s, {summary['gflops']:.0f} GFLOP/s "
         f"({share:.0%} of a large matrix product here); peak memory {summary['peak_memory_mb']:.0f} MB.",
         skipped_words(summary),

@@ -80,6 +80,8 @@ def train(
             return run
     check(config)
     settings = config.train
+    if settings.part == "decoder" and start is None and not resume:
+        raise CairnsError("A decoder alone is trained for a model that exists: name it with --from MODEL.")
     aside = None if resume else set_aside(run)
     fresh = not run.config_file.exists()
     if fresh:
@@ -111,8 +113,11 @@ def train(
     if "start" in run.meta() and not run.checkpoint_file.exists():
         start = Path(run.meta()["start"])
         load_weights(model, load_tensors(start)[0], start)
+    trained = model.decoder if settings.part == "decoder" else model
+    model.requires_grad_(False)
+    trained.requires_grad_(True)
     optimiser = torch.optim.Adam(
-        model.parameters(),
+        trained.parameters(),
         lr=settings.learning_rate,
         betas=(0.9, settings.beta2),
         weight_decay=settings.weight_decay,
@@ -125,15 +130,17 @@ def train(
         first = load_checkpoint(run.checkpoint_file, model, optimiser, average, sums)
         run.truncate_log(first)
     else:
-        untrained = copy.deepcopy(model)
-        recalibrate(untrained, batches(images, rows, min(256, len(rows)), settings))
-        before = float(warp_errors(untrained, checks).mean())
-        write_atomically(run.log_file, (json.dumps({"step": 0, "warp_error": before}) + "\n").encode())
+        line: dict[str, float] = {"step": 0}
+        if settings.part == "all":
+            untrained = copy.deepcopy(model)
+            recalibrate(untrained, batches(images, rows, min(256, len(rows)), settings))
+            line["warp_error"] = float(warp_errors(untrained, checks).mean())
+        write_atomically(run.log_file, (json.dumps(line) + "\n").encode())
     if settings.ema and not average:
         average = {name: value.detach().clone() for name, value in model.named_parameters()}
 
     log_every = max(1, settings.steps // LOG_TIMES)
-    keep_maps_at = {round(part * settings.steps) for part in EVOLUTION}
+    keep_maps_at = {round(part * settings.steps) for part in EVOLUTION} if settings.part == "all" else set()
     saved_at = time.monotonic()
     bar = Progress("training", settings.steps, per_step=settings.batch_size, done=first)
     with interruptible() as interrupted, bar, run.log_file.open("a") as log:
@@ -141,7 +148,8 @@ def train(
             if step in keep_maps_at:
                 keep_maps(run, model, checks, step)
 
-            model.train()
+            model.eval()
+            trained.train()
             for group in optimiser.param_groups:
                 group["lr"] = schedule.learning_rate(settings, step)
             batch = rows[schedule.batch_rows(len(rows), settings.batch_size, step, settings.seed)]
@@ -181,12 +189,13 @@ def train(
         rate = bar.rate
 
     # The final model: averaged weights if any, batch-norm statistics from a subset of the images.
-    keep_maps(run, model, checks, settings.steps)
+    if settings.part == "all":
+        keep_maps(run, model, checks, settings.steps)
     with torch.no_grad():
         for name, value in model.named_parameters() if settings.ema else ():
             value.copy_(average[name])
     subset = min(settings.recalibration_images, len(rows))
-    recalibrate(model, batches(images, rows, subset, settings))
+    recalibrate(model, batches(images, rows, subset, settings), trained)
     save_tensors(run.model_file, model.state_dict())
     finish(run, model, config, source, images, checks, rate)
     shutil.rmtree(run.cache_folder)

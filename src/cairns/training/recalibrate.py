@@ -14,14 +14,19 @@ from torch import Tensor, nn
 from cairns.model.autoencoder import Autoencoder
 
 
-def recalibrate(model: Autoencoder, batches: Iterable[Tensor]) -> None:
-    """Replace all batch-norm statistics by averages over the batches; the model ends in eval mode."""
-    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+def recalibrate(model: Autoencoder, batches: Iterable[Tensor], part: nn.Module | None = None) -> None:
+    """Replace all batch-norm statistics by averages over the batches; the model ends in eval mode.
+
+    With `part` only the statistics of that part of the model.
+    """
+    part = part or model
+    norms = [module for module in part.modules() if isinstance(module, nn.BatchNorm2d)]
     momenta = [norm.momentum for norm in norms]
     for norm in norms:
         norm.reset_running_stats()
         norm.momentum = None  # cumulative average
-    model.train()
+    model.eval()
+    part.train()
     with torch.no_grad():
         for images in batches:
             detection, descriptors = model.encode(images)

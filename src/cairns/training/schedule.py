@@ -26,7 +26,11 @@ def recon_weight(config: Config, step: int) -> float:
 def weights(config: Config, step: int) -> dict[str, float]:
     """The weight of each loss of Eq. 13 at a step."""
     rise = config.train.eqv_rise ** (step / config.train.steps)
-    fixed = {"conc": config.losses.conc, "sep": config.losses.sep, "flow": config.losses.flow_prefer}
+    given = config.losses
+    fixed = {"conc": given.conc, "sep": given.sep, "flow": given.flow_prefer}
+    # The other two of a decoder's training are sums over the image; this one is not.
+    values = config.model.image_size**2 * config.model.channels
+    fixed |= {"cycle": given.cycle * values, "still": given.still}
     return {**fixed, "recon": recon_weight(config, step), "eqv": config.losses.eqv * rise}
 
 

@@ -11,6 +11,7 @@ from cairns import geometry, losses
 from cairns.config import Config
 from cairns.model.autoencoder import Autoencoder
 from cairns.training import schedule
+from cairns.training.edits import edit_losses
 from cairns.training.flows import Pairs
 from cairns.warps import flow
 from cairns.warps.tps import RandomTPS
@@ -38,7 +39,10 @@ def step_losses(
     step: int,
     pairs: Pairs | None = None,
 ) -> dict[str, Tensor]:
-    """The terms of Eq. 13 by name, unweighted, for images (B, C, n, n), and for videos their `pairs`."""
+    """The terms of Eq. 13 by name, unweighted, for images (B, C, n, n), and for videos their `pairs`.
+
+    Where the decoder is trained alone, those of `edit_losses`.
+    """
     generator = generator_of(config.train.seed, step)
     if config.train.mirror:
         mirrored = torch.rand(len(images), generator=generator) < 0.5
@@ -52,6 +56,8 @@ def step_losses(
         else:
             images, earlier = whole.chunk(2, dim=3)
             pairs = replace(pairs, earlier=earlier)
+    if config.train.part == "decoder":
+        return edit_losses(model, images, config, generator)
     padded = model.pad(images)
     detection = model.detector(padded)
     warp = tps.draw(detection.landmarks, generator, schedule.landmark_share(config, step))
