@@ -75,7 +75,7 @@ def test_every_verdict(monkeypatch: pytest.MonkeyPatch, config: Config) -> None:
         wandering((0.2, 0.8)) + 0.005,  # on the one before
         wandering((0.8, 0.8)),  # misses warps
     ]
-    table = table_of(monkeypatch, config, tracks, errors={5: 0.08}, faint=frozenset({1}))
+    table = table_of(monkeypatch, config, tracks, errors={1: 0.03, 5: 0.08}, faint=frozenset({1}))
     assert [row["verdict"] for row in table] == [
         "good", "dead", "stuck at the centre", "duplicate of 4", "duplicate of 3", "jittery",
     ]  # fmt: skip
@@ -107,3 +107,17 @@ def test_one_landmark_has_no_nearest(monkeypatch: pytest.MonkeyPatch, config: Co
     assert row["verdict"] == "good"
     assert row["nearest"] is None
     assert row["nearest_distance"] is None
+
+
+def test_a_faint_landmark_that_follows_is_not_dead(monkeypatch: pytest.MonkeyPatch, config: Config) -> None:
+    table = table_of(monkeypatch, config, [wandering((0.3, 0.3))], faint=frozenset({0}))
+    assert table[0]["verdict"] == "good"
+    assert "faint" in table[0]["why"]
+
+
+def test_a_faint_landmark_that_follows_may_still_be_a_duplicate(
+    monkeypatch: pytest.MonkeyPatch, config: Config
+) -> None:
+    tracks = [wandering((0.3, 0.3)), wandering((0.3, 0.3)) + 0.005]
+    table = table_of(monkeypatch, config, tracks, faint=frozenset({0}))
+    assert [row["verdict"] for row in table] == ["duplicate of 1", "duplicate of 0"]

@@ -12,7 +12,8 @@ from cairns.evaluation.consistency import warp_errors
 from cairns.model.autoencoder import Autoencoder
 from cairns.model.detector import confidence
 
-FAINT = 0.15  # mean confidence below this: dead
+FAINT = 0.15  # mean confidence below this: dead, unless
+FOLLOWS = 0.02  # its mean error under warps is below this all the same
 STILL = 0.01  # standard deviation over images below this, in image edges: it does not look at the image
 CENTRE = 0.05  # distance from the centre
 SAME = 0.02  # mean distance between two landmarks below this: duplicates
@@ -34,7 +35,9 @@ def examine(model: Autoencoder, images: Tensor) -> list[dict[str, Any]]:
         from_centre = float(np.linalg.norm(points[:, k].mean(0) - 0.5))
         other = int(gaps[k].argmin())
         verdict, why = "good", "follows the image"
-        if trust[k] < FAINT:
+        if trust[k] < FAINT and errors[k] < FOLLOWS:
+            why = "follows the image, though its detection map is faint or spread out"
+        if trust[k] < FAINT and errors[k] >= FOLLOWS:
             verdict, why = (
                 "dead",
                 "its detection map is faint or spread out: no pixel is surely this landmark",
