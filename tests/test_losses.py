@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from scipy.ndimage import uniform_filter
 
 from cairns import losses
 
@@ -161,3 +162,44 @@ def test_still_by_loops() -> None:
         change = abs(float(edited[image, channel, row, column] - decoded[image, channel, row, column]))
         expected += change * float(far[image, 0, row, column]) / 2
     assert losses.still(edited, decoded, far).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_dissimilarity_against_scipy() -> None:
+    """Means, variances and covariance of windows by scipy's uniform filter, channel by channel."""
+    decoded, images = rand(2, 3, 16, 16), rand(2, 3, 16, 16, seed=1)
+    expected = 0.0
+    for factor in (1, 2):
+        size = 16 // factor
+        for image, channel in np.ndindex(2, 3):
+            a, b = (
+                each[image, channel].numpy().reshape(size, factor, size, factor).mean((1, 3))
+                for each in (decoded, images)
+            )
+            inner = slice(3, size - 3)  # windows that lie within the image
+            means = {
+                name: uniform_filter(value, 7)[inner, inner]
+                for name, value in {"a": a, "b": b, "aa": a * a, "bb": b * b, "ab": a * b}.items()
+            }
+            covariance = means["ab"] - means["a"] * means["b"]
+            variances = means["aa"] - means["a"] ** 2 + means["bb"] - means["b"] ** 2
+            ssim = (2 * covariance + losses.SSIM_FLOOR) / (variances + losses.SSIM_FLOOR)
+            expected += (1 - ssim).mean() / 6 / 2
+    assert losses.dissimilarity(decoded, images).item() == pytest.approx(3 * 16 * 16 * expected, rel=1e-9)
+
+
+def test_dissimilarity_of_an_image_with_itself_brighter_is_nothing() -> None:
+    images = rand(2, 3, 16, 16)
+    assert losses.dissimilarity(images + 0.2, images).item() == pytest.approx(0, abs=1e-6)
+    assert losses.dissimilarity(1 - images, images).item() > 3 * 16 * 16  # the negative: worse than nothing
+
+
+def test_dissimilarity_of_images_smaller_than_a_window() -> None:
+    images = rand(2, 1, 8, 8)
+    assert math.isfinite(losses.dissimilarity(rand(2, 1, 8, 8, seed=1), images).item())
+
+
+def test_gradient_of_dissimilarity() -> None:
+    target = rand(1, 1, 8, 8, seed=1)
+    assert torch.autograd.gradcheck(
+        lambda x: losses.dissimilarity(x, target), rand(1, 1, 8, 8).requires_grad_()
+    )

@@ -52,6 +52,7 @@ class LossConfig:
     eqv: float = 1e4
     sep_sigma: float = 0.06
     colour_sigma: float = 0.05  # standard deviation of the reconstruction's Gaussian likelihood
+    ssim: float = 0.0  # of 1 - SSIM, times the reconstruction's; the paper has none
     concentration: Literal["entropy", "printed"] = "entropy"  # what the text derives, what it prints
     cycle: float = 4.0  # for each colour value: landmarks found again (train.part = "decoder" only)
     still: float = 27.0  # what changes far from a moved landmark (likewise)

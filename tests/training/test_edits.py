@@ -165,3 +165,10 @@ def test_digits_follow_their_landmarks_better(tmp_path: Path, capsys: pytest.Cap
     assert "found again within" in page
     assert "Only the decoder was trained" in page
     assert json.loads((out / "config.json").read_text())["config"]["train"]["part"] == "decoder"
+
+
+def test_a_decoder_keeps_the_similarity_its_model_was_trained_with(
+    model: Autoencoder, micro_colour: Config
+) -> None:
+    config = replace(micro_colour, losses=replace(micro_colour.losses, ssim=3.0))
+    assert "ssim" in edit_losses(model, torch.rand(2, 3, 32, 32), config, generator_of(0, 0))

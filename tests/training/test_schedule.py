@@ -55,7 +55,7 @@ def test_both_raises_count_where_they_fall_on_one_step() -> None:
 
 def test_weights_of_the_losses_at_a_step() -> None:
     config = preset("celeba-10")
-    expected = {"recon": 0.1, "conc": 100.0, "sep": 16.0, "eqv": 1e4, "flow": 0.0, "still": 27.0}
+    expected = {"recon": 0.1, "conc": 100.0, "sep": 16.0, "eqv": 1e4, "flow": 0.0, "still": 27.0, "ssim": 0.0}
     expected["cycle"] = 4.0 * 80 * 80 * 3
     assert weights(config, 150_000) == pytest.approx(expected)
 

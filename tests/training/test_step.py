@@ -161,3 +161,17 @@ def test_without_a_warp_the_landmarks_stay(micro: Config) -> None:
     )
     assert kept < 1e-6
     assert moved > 1e-3
+
+
+def test_similarity_counts_only_where_it_is_asked_for(config: Config) -> None:
+    model = Autoencoder(config.model, seed=0)
+    images, tps = images_for(config), RandomTPS(config.warp, config.model)
+    assert "ssim" not in step_losses(model, images, tps, config, step=0)
+    asked = replace(config, losses=replace(config.losses, ssim=3.0))
+    terms = step_losses(model, images, tps, asked, step=0)
+    parts = schedule.weights(asked, 0)
+    assert parts["ssim"] == pytest.approx(3 * parts["recon"])
+    model.zero_grad()
+    (parts["ssim"] * terms["ssim"]).backward()
+    assert max(value.grad.abs().max() for value in model.decoder.parameters() if value.grad is not None) > 0
+    assert max(value.grad.abs().max() for value in model.detector.parameters() if value.grad is not None) > 0

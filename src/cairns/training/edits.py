@@ -35,12 +35,15 @@ def edit_losses(
     decoded = model.decode(wanted, twice)
     plain, edited = decoded.chunk(2)
     far = far_from(landmarks, moved, chosen, images.shape[-1])
-    return {
+    terms = {
         "recon": losses.reconstruction(plain, images, config.losses.colour_sigma),
         "cycle": losses.cycle(model.detect(decoded).landmarks, wanted),
         # The edit shall come back to the reconstruction, not the reconstruction to the edit.
         "still": losses.still(edited, plain.detach(), far),
     }
+    if config.losses.ssim:
+        terms["ssim"] = losses.dissimilarity(plain, images)
+    return terms
 
 
 def neighbours(landmarks: Tensor, generator: torch.Generator) -> Tensor:

@@ -31,7 +31,8 @@ def weights(config: Config, step: int) -> dict[str, float]:
     # The other two of a decoder's training are sums over the image; this one is not.
     values = config.model.image_size**2 * config.model.channels
     fixed |= {"cycle": given.cycle * values, "still": given.still}
-    return {**fixed, "recon": recon_weight(config, step), "eqv": config.losses.eqv * rise}
+    recon = recon_weight(config, step)
+    return {**fixed, "recon": recon, "ssim": recon * given.ssim, "eqv": given.eqv * rise}
 
 
 def landmark_share(config: Config, step: int) -> float:

@@ -88,6 +88,8 @@ def step_losses(
         "sep": losses.separation(detection.landmarks, weights.sep_sigma),
         "eqv": losses.equivariance(mapped, landmarks),
     }
+    if weights.ssim:
+        terms["ssim"] = losses.dissimilarity(decoded, images)
     if pairs is not None:
         sigma = config.model.decoder_sigma
         terms["flow"] = flow.preference(pairs.flow, detection.landmarks, sigma, weights.flow_prefer_form)
