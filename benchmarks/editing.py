@@ -1,8 +1,8 @@
 """What an edit changes: where the image changes, and whether the landmarks end where they were put.
 
-python benchmarks/editing.py mtfl:FOLDER [--model faces-10] [--faces 100] [--picture FILE] [--json FILE]
+python benchmarks/editing.py mtfl:FOLDER [--model faces-10] [--faces 100] [--reach 0.06] [--picture FILE]
 
-Faces of the test split. The mouth's landmarks are those that lie, on average over the faces, within 0.06
+Faces of the test split. The mouth's landmarks are those that lie, on average over the faces, within --reach
 edges of the crop of an annotated mouth corner or of the middle between both. Each face gets a move of one
 length, in a direction of its own.
 """
@@ -26,7 +26,6 @@ from cairns.sources import open_source
 from cairns.training.prepared import square
 from tables import show
 
-REACH = 0.06  # of a mouth's landmark from the annotated mouth, edges of the crop
 NEAR = 0.15  # pixels this close to a moved landmark may change
 MOUTH = (3, 4)  # of the five annotated points: the corners
 
@@ -39,6 +38,8 @@ class Options:
     """A run folder, or the name of a shipped model."""
     faces: int = 100
     """How many faces, and pairs of faces."""
+    reach: float = 0.06
+    """How far from the annotated mouth a landmark of the mouth may lie, in edges of the crop."""
     seed: int = 0
     """Decides faces, directions and pairs."""
     picture: Path | None = None
@@ -65,7 +66,7 @@ def main() -> None:
     corners = np.stack(mouths)
     wanted = np.concatenate((corners, corners.mean(1, keepdims=True)), axis=1)  # (n, 3, 2)
     gaps = np.linalg.norm(landmarks[:, :, None] - wanted[:, None], axis=-1).mean(0).min(-1)  # (K,)
-    moving = np.flatnonzero(gaps < REACH)
+    moving = np.flatnonzero(gaps < options.reach)
     print(f"the mouth's landmarks: {', '.join(map(str, moving))}")
     before = editor.decode_many(codes)
     angles = random.uniform(0, 2 * np.pi, len(codes))

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 import tyro
 from tyro.conf import Positional
 
 from cairns.errors import CairnsError
 from cairns.predictor import ZOO
 from cairns.report.text import kept_out, verdict_counts
+from cairns.training.checkpoint import load_tensors
 from cairns.training.run import Run
 
 LARGEST = 5_000_000  # bytes of a shipped model
@@ -42,6 +44,10 @@ class Ship:
     """The command that trained it."""
     evaluation: Path | None = None
     """The JSON of `cairns evaluate` or `cairns fit`, where there are annotations."""
+    edits: Path | None = None
+    """A run of `cairns train --from RUN --for-edits`: its decoder is shipped."""
+    edits_command: str = ""
+    """The command that trained that one."""
     finder: str = ""
     """What the model looks for on a photo by itself."""
 
@@ -53,6 +59,7 @@ def main() -> None:
         raise CairnsError(f"{args.run} is not a finished run.")
     if run.model_file.stat().st_size > LARGEST:
         raise CairnsError(f"{run.model_file} is larger than {LARGEST / 1e6:.0f} MB.")
+    weights = run.model_file if args.edits is None else same_landmarks(run, Run(args.edits)).model_file
     measured = json.loads(args.evaluation.read_text()) if args.evaluation else None
     summary = run.summary()
     card = {
@@ -70,9 +77,18 @@ def main() -> None:
     meta = kept | {"card": card} | ({"finder": args.finder} if args.finder else {})
     meta["source"] = [re.sub(r"(?<=:).+", "FOLDER", word) for word in meta["source"]]  # nobody else's paths
     (folder / "config.json").write_text(json.dumps(meta, indent=2) + "\n")
-    shutil.copyfile(run.model_file, folder / "model.safetensors")
+    shutil.copyfile(weights, folder / "model.safetensors")
     (folder / "README.md").write_text(text(args, run, card, measured))
     print(f"{folder}: {run.model_file.stat().st_size / 1e6:.1f} MB, {card['error']}")
+
+
+def same_landmarks(run: Run, edits: Run) -> Run:
+    """The second run, if it differs from the first in its decoder alone."""
+    before, after = load_tensors(run.model_file)[0], load_tensors(edits.model_file)[0]
+    changed = [name for name in before if not torch.equal(before[name], after[name])]
+    if not all(name.startswith("decoder.") for name in changed):
+        raise CairnsError(f"{edits.folder} has other landmarks than {run.folder}.")
+    return edits
 
 
 def error_words(summary: dict[str, Any], measured: dict[str, Any] | None) -> str:
@@ -94,6 +110,7 @@ def text(args: Ship, run: Run, card: dict[str, Any], measured: dict[str, Any] | 
         f"{config.model.image_size} pixels, {run.model_file.stat().st_size / 1e6:.1f} MB",
         "training": f"{summary['steps']:,} steps of {config.train.batch_size} images at "
         f"{summary['images_per_second']:.0f} images/s on two CPU cores, seed {config.train.seed}",
+        **edit_row(args.edits),
         "error": card["error"],
         "warp error": f"{summary['warp_error']:.2%} of the image edge, "
         f"{summary['warp_error_before']:.1%} before training. {kept_out(summary)}",
@@ -117,12 +134,20 @@ def text(args: Ship, run: Run, card: dict[str, Any], measured: dict[str, Any] | 
 Made by:
 
     {args.command}
-
+{"    " + args.edits_command if args.edits_command else ""}
 Meant for {args.use}.
 It recognises nobody, and it puts its landmarks on any image, also where the subject is absent: mind the
 confidence. Images unlike its training data (other framing, strong rotation, drawings) are outside of what was
 measured.
 """
+
+
+def edit_row(folder: Path | None) -> dict[str, str]:
+    if folder is None:
+        return {}
+    summary = Run(folder).summary()
+    rate = summary["images_per_second"]
+    return {"training for edits": f"{summary['steps']:,} steps of the decoder alone, at {rate:.0f} images/s"}
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def points(batch: int, count: int, seed: int = 0) -> torch.Tensor:
     return torch.rand(batch, count, 2, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize(("count", "most"), [(1, 1), (2, 2), (10, 2), (30, 5)])
+@pytest.mark.parametrize(("count", "most"), [(1, 1), (2, 2), (10, 3), (30, 10)])
 def test_a_few_neighbours_are_moved(count: int, most: int) -> None:
     landmarks = points(200, count)
     chosen = neighbours(landmarks, generator_of(0, 0))

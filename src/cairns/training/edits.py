@@ -17,7 +17,7 @@ from cairns.config import Config
 from cairns.model.autoencoder import Autoencoder
 
 FURTHEST = 0.06  # a landmark is moved by up to this, in image edges
-SHARE = 6  # at most one in so many landmarks is moved, and at most two of a dozen or fewer
+SHARE = 3  # at most one in so many landmarks is moved, though two of a few
 NEAR, FAR = 0.12, 0.20  # within NEAR of a moved landmark anything may change, beyond FAR nothing
 
 
