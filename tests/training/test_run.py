@@ -9,7 +9,7 @@ import pytest
 
 from cairns.config import Config
 from cairns.errors import CairnsError
-from cairns.training.run import Run, claim, set_aside
+from cairns.training.run import Run, claim, lock, set_aside
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -146,3 +146,16 @@ def test_a_line_cut_short_by_a_kill_is_no_line(started: Run) -> None:
 def test_without_a_log_or_a_summary_there_is_none(tmp_path: Path) -> None:
     assert Run(tmp_path).log() == []
     assert Run(tmp_path).summary() == {}
+
+
+@pytest.mark.parametrize(("resume", "overwrite"), [(True, False), (False, True), (False, False)])
+def test_a_folder_that_another_training_writes_into_is_left_alone(
+    started: Run, resume: bool, overwrite: bool
+) -> None:
+    before = contents(started.folder)
+    with started.log_file.open("a") as log:
+        lock(log, started.folder)
+        with pytest.raises(CairnsError, match="Another training is writing"):
+            claim(started.folder, resume=resume, overwrite=overwrite)
+    assert contents(started.folder) == before
+    assert claim(started.folder, resume=True, overwrite=False) == started  # its end frees the folder

@@ -40,7 +40,7 @@ from cairns.training.loop import (
 )
 from cairns.training.prepared import Prepared, prepare, to_tensor
 from cairns.training.progress import Progress
-from cairns.training.run import claim, discard, set_aside
+from cairns.training.run import claim, discard, lock, set_aside
 from cairns.training.step import generator_of
 
 SHOWN = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)  # of the run: when samples are kept
@@ -110,6 +110,7 @@ def train(
     saved_at = time.monotonic()
     bar = Progress("training", settings.steps, per_step=settings.batch_size, done=first)
     with interruptible() as interrupted, bar, run.log_file.open("a") as log:
+        lock(log, out)
         for step in range(first, settings.steps):
             if step in show_at:
                 keep_samples(run, averaged(generator, average), settings, held_out, checks, step)

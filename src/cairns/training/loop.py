@@ -38,7 +38,7 @@ from cairns.training.flows import prepare_flows
 from cairns.training.prepared import Prepared, prepare, to_tensor
 from cairns.training.progress import Progress
 from cairns.training.recalibrate import recalibrate
-from cairns.training.run import Run, claim, discard, set_aside
+from cairns.training.run import Run, claim, discard, lock, set_aside
 from cairns.training.speed import matrix_product_gflops, step_gflop
 from cairns.training.step import generator_of, jitter, step_losses
 from cairns.warps.tps import RandomTPS
@@ -144,6 +144,7 @@ def train(
     saved_at = time.monotonic()
     bar = Progress("training", settings.steps, per_step=settings.batch_size, done=first)
     with interruptible() as interrupted, bar, run.log_file.open("a") as log:
+        lock(log, out)
         for step in range(first, settings.steps):
             if step in keep_maps_at:
                 keep_maps(run, model, checks, step)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import platform
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from cairns.config import Config, from_dict, to_dict
 from cairns.errors import CairnsError
@@ -122,6 +123,9 @@ class Run:
 def claim(folder: Path, *, resume: bool, overwrite: bool) -> Run:
     """The run to write into. Refuses a folder that holds something else, or a run nobody said to replace."""
     run = Run(folder)
+    if run.log_file.is_file():
+        with run.log_file.open("a") as log:
+            lock(log, folder)
     if resume:
         run.meta()
         return run
@@ -138,6 +142,18 @@ def claim(folder: Path, *, resume: bool, overwrite: bool) -> Run:
     elif folder.is_dir() and any(folder.iterdir()):
         raise CairnsError(f"{folder} is not empty and holds no run; choose another --out.")
     return run
+
+
+def lock(log: IO[str], folder: Path) -> None:
+    """Keep the log of a run for this training until it is closed; refuse if another training has it."""
+    try:
+        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise CairnsError(
+            f"Another training is writing into {folder}: wait for it, or choose another --out."
+        ) from None
+    except OSError:  # a file system without locks
+        return
 
 
 def set_aside(run: Run) -> Path | None:
