@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from cairns.config import Config, LossConfig, ModelConfig, TrainConfig, WarpConfig, check
+from cairns.config import Config, LossConfig, ModelConfig, TrainConfig, WarpConfig, check, with_steps
 from cairns.errors import CairnsError
 
 # 64 and 80 pixels: detection and feature maps as large as the padded image, decoder as the image.
@@ -149,6 +149,17 @@ def compact(landmarks: int, channels: int = 3) -> Config:
     )
 
 
+def hour(landmarks: int, channels: int = 3) -> Config:
+    """For an hour on two CPU cores: `compact` with all that lowered the error there, the paper's or not."""
+    config = with_steps(compact(landmarks, channels), 11_500)
+    return replace(
+        config,
+        losses=replace(config.losses, ssim=3.0),
+        train=replace(config.train, eqv_rise=3.0),
+        preset=f"hour-{landmarks}",
+    )
+
+
 def tiny(landmarks: int, channels: int = 1) -> Config:
     """For images of about 28 pixels, such as digits: no descriptors, minutes on two CPU cores."""
     return Config(
@@ -179,17 +190,18 @@ def tiny(landmarks: int, channels: int = 1) -> Config:
     )
 
 
-FAMILIES = {"compact": compact, "tiny": tiny}
+FAMILIES = {"compact": compact, "hour": hour, "tiny": tiny}
 
 
 def preset(name: str) -> Config:
-    """A preset by its name: a row of the paper, or `compact-K` or `tiny-K` for any K."""
+    """A preset by its name: a row of the paper, or `compact-K`, `hour-K` or `tiny-K` for any K."""
     if name in PAPER_PRESETS:
         return PAPER_PRESETS[name]
-    match = re.fullmatch(r"(compact|tiny)-(\d{1,6})", name)
+    match = re.fullmatch(r"(compact|hour|tiny)-(\d{1,6})", name)
     if match is None:
         raise CairnsError(
-            f"There is no preset {name!r}; there are {', '.join(PAPER_PRESETS)}, compact-K and tiny-K."
+            f"There is no preset {name!r}; there are {', '.join(PAPER_PRESETS)}, "
+            "compact-K, hour-K and tiny-K."
         )
     config = FAMILIES[match[1]](int(match[2]))
     check(config)
