@@ -280,8 +280,8 @@ def test_an_hour_is_compact_with_what_lowered_the_error() -> None:
     assert found.warp == base.warp
     assert found.losses == replace(base.losses, ssim=3.0)
     assert found.train.eqv_rise == 3
-    assert found.train.steps == 11_500
-    assert found.train.recon_raise_at == (5750,)  # half-way, as there
+    assert found.train.steps == 10_500
+    assert found.train.recon_raise_at == (5250,)  # half-way, as there
     assert found.preset == "hour-30"
 
 

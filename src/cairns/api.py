@@ -19,6 +19,7 @@ from cairns.training.run import Run
 from cairns.training.schedule import recon_weight
 
 FURTHER = 3  # a model is trained further for a third of its first training
+FOR_EDITS = ("train.part=decoder", "train.learning_rate=0.001", "train.beta2=0.999", "warp.flow_share=0")
 LOOKED_AT = 32  # images that decide which preset suits
 
 
@@ -37,6 +38,7 @@ def train(
     config: Config | str | Path | None = None,
     values: Sequence[str] = (),
     start: str | Path | None = None,
+    for_edits: bool = False,
     threads: int | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -45,6 +47,7 @@ def train(
 
     `source` is a folder, image files, videos, or a name such as "digits"; a resumed run knows its own.
     `start`: a run folder or shipped model whose weights and config training goes out from.
+    `for_edits`: only its decoder is trained, so that images follow moved landmarks.
     """
     import torch
 
@@ -58,7 +61,7 @@ def train(
     torch.set_num_threads(threads or os.cpu_count() or 1)
     out = Path(out)
     if resume:
-        if any(value is not None for value in (landmarks, preset, steps, config)) or values:
+        if any(value is not None for value in (landmarks, preset, steps, config)) or values or for_edits:
             raise CairnsError("A resumed run keeps its own config: give --resume without other settings.")
         run = Run(out)
         chosen = run.config()
@@ -70,6 +73,8 @@ def train(
             config = further(find_model(start).config())
         elif isinstance(config, str | Path) and preset is None:
             config = load_config(Path(config))
+        if for_edits:
+            values = (*FOR_EDITS, *values)
         known = config if isinstance(config, Config) else Config()
         video = with_values(known, values).video
         images = open_source(source, video=video)
@@ -112,11 +117,9 @@ def further(config: Config) -> Config:
     """A model's own config to train it further with: gentler, and with nothing left to settle first."""
     train = with_steps(config, max(1, config.train.steps // FURTHER)).train
     rate = config.train.learning_rate / 4
-    return replace(
-        config,
-        losses=replace(config.losses, recon=recon_weight(config, config.train.steps)),
-        train=replace(train, learning_rate=rate, recon_raise_at=(), landmark_points_at=(0, 0)),
-    )
+    train = replace(train, learning_rate=rate, recon_raise_at=(), landmark_points_at=(0, 0), part="all")
+    losses = replace(config.losses, recon=recon_weight(config, config.train.steps))
+    return replace(config, losses=losses, train=train)
 
 
 def suitable(source: Source, landmarks: int) -> Config:

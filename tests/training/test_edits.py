@@ -93,9 +93,7 @@ def test_nothing_moved_is_nothing_to_keep_still(
 
 
 def decoder_alone(run: Run, steps: int = 8) -> Config:
-    config = api.further(run.config())
-    changed = with_values(config, ["train.part=decoder", f"train.steps={steps}", "train.learning_rate=0.001"])
-    return replace(changed, warp=replace(changed.warp, flow_share=0.0))
+    return with_values(api.further(run.config()), [*api.FOR_EDITS, f"train.steps={steps}"])
 
 
 def test_landmarks_stay_bit_for_bit(colour_run: Run, photos: Path, tmp_path: Path) -> None:
@@ -172,3 +170,14 @@ def test_a_decoder_keeps_the_similarity_its_model_was_trained_with(
 ) -> None:
     config = replace(micro_colour, losses=replace(micro_colour.losses, ssim=3.0))
     assert "ssim" in edit_losses(model, torch.rand(2, 3, 32, 32), config, generator_of(0, 0))
+
+
+def test_a_model_made_for_edits_is_trained_further_as_a_whole(colour_run: Run) -> None:
+    config = decoder_alone(colour_run)
+    assert config.train.part == "decoder"
+    assert api.further(config).train.part == "all"
+
+
+def test_a_resumed_run_knows_what_it_is_for(colour_run: Run) -> None:
+    with pytest.raises(CairnsError, match="keeps its own config"):
+        api.train(out=colour_run.folder, for_edits=True, resume=True)

@@ -68,8 +68,6 @@ def main(argv: Sequence[str]) -> int:
         raise CairnsError("Name the run folder to write: --out runs/NAME.")
     if args.resume and args.overwrite:
         raise CairnsError("--resume goes on with a run and --overwrite replaces it: give one of them.")
-    if args.for_edits and args.start is None and not args.resume:
-        raise CairnsError("--for-edits trains the decoder of a model that exists: name it with --from MODEL.")
     from cairns import api
     from cairns.report.text import closing_words
     from cairns.sources import left_out, videos_and_images
@@ -87,6 +85,7 @@ def main(argv: Sequence[str]) -> int:
             config=args.config,
             values=assignments(args),
             start=args.start,
+            for_edits=args.for_edits,
             threads=args.threads,
             resume=args.resume,
             overwrite=args.overwrite,
@@ -104,15 +103,10 @@ def assignments(args: Train) -> tuple[str, ...]:
         values.append(f"train.seed={args.seed}")
     if args.flow:
         values += FLOW
-    if args.for_edits:
-        values += FOR_EDITS
     return (*values, *args.set)
 
 
 FLOW = ("warp.flow_share=0.5", "losses.flow_prefer=100")  # what --flow stands for
-
-
-FOR_EDITS = ("train.part=decoder", "train.learning_rate=0.001", "train.beta2=0.999", "warp.flow_share=0")
 
 
 def report_failures(work: Callable[[], int], go_on: str) -> int:

@@ -81,7 +81,7 @@ def train(
     check(config)
     settings = config.train
     if settings.part == "decoder" and start is None and not resume:
-        raise CairnsError("A decoder alone is trained for a model that exists: name it with --from MODEL.")
+        raise CairnsError("Training for edits needs a model whose decoder is trained: name it, --from MODEL.")
     aside = None if resume else set_aside(run)
     fresh = not run.config_file.exists()
     if fresh:
