@@ -150,14 +150,9 @@ def compact(landmarks: int, channels: int = 3) -> Config:
 
 
 def hour(landmarks: int, channels: int = 3) -> Config:
-    """For an hour on two CPU cores: `compact` with all that lowered the error there, the paper's or not."""
-    config = with_steps(compact(landmarks, channels), 10_500)
-    return replace(
-        config,
-        losses=replace(config.losses, ssim=3.0),
-        train=replace(config.train, eqv_rise=3.0),
-        preset=f"hour-{landmarks}",
-    )
+    """For an hour on two CPU cores: `compact` with twice the steps and more equivariance late."""
+    config = with_steps(compact(landmarks, channels), 12_000)
+    return replace(config, train=replace(config.train, eqv_rise=3.0), preset=f"hour-{landmarks}")
 
 
 def tiny(landmarks: int, channels: int = 1) -> Config:
