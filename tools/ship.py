@@ -122,6 +122,7 @@ def text(args: Ship, run: Run, card: dict[str, Any], measured: dict[str, Any] | 
             f"{name} {value:.1f} %" for name, value in measured["per_landmark"].items()
         )
         rows["mean shape"] = f"{measured['baseline_mean_shape_percent']:.1f} %, the same way"
+    commands = "\n".join(f"    {command}" for command in (args.command, args.edits_command) if command)
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
     return f"""# {args.name}
 
@@ -133,8 +134,8 @@ def text(args: Ship, run: Run, card: dict[str, Any], measured: dict[str, Any] | 
 
 Made by:
 
-    {args.command}
-{"    " + args.edits_command if args.edits_command else ""}
+{commands}
+
 Meant for {args.use}.
 It recognises nobody, and it puts its landmarks on any image, also where the subject is absent: mind the
 confidence. Images unlike its training data (other framing, strong rotation, drawings) are outside of what was
