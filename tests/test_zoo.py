@@ -14,8 +14,8 @@ from cairns.predictor import ZOO, Predictor, shipped_models
 CARD = {"landmarks", "error", "error_percent", "warp_error_percent", "data", "terms", "command"}
 
 
-def test_faces_are_shipped() -> None:
-    assert "faces-10" in shipped_models()
+def test_what_is_shipped() -> None:
+    assert shipped_models() == ["digits-7", "faces-10", "faces-30", "lips-8", "shoes-8"]
 
 
 @pytest.mark.parametrize("name", shipped_models())

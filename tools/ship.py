@@ -65,7 +65,7 @@ def main() -> None:
     card = {
         "landmarks": run.config().model.landmarks,
         "error": error_words(summary, measured),
-        "error_percent": measured["error_percent"] if measured else None,
+        "error_percent": measured.get("error_percent") if measured else None,
         "warp_error_percent": round(100 * summary["warp_error"], 2),
         "data": args.data,
         "terms": args.terms,
@@ -94,6 +94,12 @@ def same_landmarks(run: Run, edits: Run) -> Run:
 def error_words(summary: dict[str, Any], measured: dict[str, Any] | None) -> str:
     if measured is None:
         return f"warp error {summary['warp_error']:.2%} of the image edge (no annotations to measure against)"
+    if "error_pixels" in measured:
+        return (
+            f"{measured['error_pixels']:.2f} pixels for {len(measured['labels'])} keypoints fitted to "
+            f"{measured['images']:,} labelled images, cross-validated over {measured['groups']} folders "
+            f"(the mean shape: {measured['mean_shape_pixels']:.2f})"
+        )
     return (
         f"{measured['error_percent']:.2f} % of the {measured['unit']} on "
         f"{measured['test_images']:,} test images "
