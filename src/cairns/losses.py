@@ -73,7 +73,7 @@ def _windows(images: Tensor) -> Tensor:
 
 
 def cycle(found: Tensor, wanted: Tensor) -> Tensor:
-    """How far landmarks found on a decoded image lie from those it was decoded from, both (B, K, 2)."""
+    """L1 distance between the landmarks (B, K, 2) found on made images and those they were made from."""
     return (found - wanted).abs().sum(-1).mean()
 
 

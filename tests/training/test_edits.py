@@ -92,6 +92,17 @@ def test_nothing_moved_is_nothing_to_keep_still(
     assert edit_losses(model, images, micro_colour, generator_of(0, 0))["still"] < 1e-4
 
 
+def test_the_edit_comes_back_to_the_reconstruction_and_not_the_other_way(
+    model: Autoencoder, micro_colour: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded = torch.rand(8, 3, 32, 32, requires_grad=True)
+    monkeypatch.setattr(model, "decode", lambda *_: decoded)
+    edit_losses(model, torch.rand(4, 3, 32, 32), micro_colour, generator_of(0, 0))["still"].backward()
+    assert decoded.grad is not None
+    assert decoded.grad[:4].abs().max() == 0
+    assert decoded.grad[4:].abs().max() > 0
+
+
 def decoder_alone(run: Run, steps: int = 8) -> Config:
     return with_values(api.further(run.config()), [*api.FOR_EDITS, f"train.steps={steps}"])
 

@@ -1,4 +1,4 @@
-"""BEGAN's balance, the cyclic loss and what keeps samples apart, one function each."""
+"""BEGAN's balance, and what keeps samples apart, one function each; the cyclic loss is `losses.cycle`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,6 @@ def next_k(k: Tensor, real: Tensor, made: Tensor, gamma: float, gain: float) -> 
 def convergence(real: Tensor, made: Tensor, gamma: float) -> Tensor:
     """BEGAN's global measure M = L(x) + |gamma L(x) - L(G(z))|: lower is better and more balanced."""
     return real.mean() + (gamma * real.mean() - made.mean()).abs()
-
-
-def cycle(found: Tensor, wanted: Tensor) -> Tensor:
-    """L1 distance between the landmarks (B, K, 2) found on generated images and those they were made for."""
-    return (found - wanted).abs().sum(-1).mean()
 
 
 def apart(made: Tensor, real: Tensor, distance: float) -> Tensor:

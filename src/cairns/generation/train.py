@@ -22,6 +22,7 @@ from cairns.generation.networks import Adversaries, Generator
 from cairns.generation.quality import cycle_distances, diversity
 from cairns.generation.run import GeneratorRun
 from cairns.generation.sampler import Sampler, draw, sheet
+from cairns.losses import cycle as cyclic_loss
 from cairns.model.autoencoder import Autoencoder
 from cairns.predictor import Predictor, find_model
 from cairns.sources.base import Source
@@ -207,7 +208,7 @@ def gradients(
         weight.grad = slope * -adversaries.k
     real_energy = adversaries.critic.energy(real).mean()
     real_energy.backward(inputs=weights)
-    cycle = losses.cycle(detector.detect(made).landmarks, landmarks)
+    cycle = cyclic_loss(detector.detect(made).landmarks, landmarks)
     loss = (made * uphill).sum() + settings.cycle * cycle
     terms = {"real": real_energy.detach(), "made": made_energy.detach(), "cycle": cycle.detach()}
     if settings.apart:
