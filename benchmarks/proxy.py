@@ -26,6 +26,7 @@ from cairns.model.autoencoder import Autoencoder
 from cairns.presets import preset
 from cairns.sources import open_source
 from cairns.training import schedule
+from cairns.training.optimiser import optimiser_of
 from cairns.training.prepared import prepare
 from cairns.training.recalibrate import recalibrate
 from cairns.training.step import generator_of, jitter
@@ -60,7 +61,7 @@ def main() -> None:
         train, held_out = rows[rows % 10 != 0], rows[rows % 10 == 0]
         model = Autoencoder(config.model)
         detector, tps = model.detector, RandomTPS(config.warp, config.model)
-        optimiser = torch.optim.Adam(detector.parameters(), betas=(0.9, config.train.beta2))
+        optimiser = optimiser_of(config.train, detector.parameters())
         step, started, total = 0, time.perf_counter(), config.train.steps
         while step < total:
             if step == 40:  # the speed is known now: stretch the schedule over the time that is left

@@ -2,17 +2,22 @@
 
 python benchmarks/time_to_accuracy.py mtfl:FOLDER --minutes 60 --out runs/time-to-accuracy
 
-Every tenth image of the source's training split is kept out of training; the regressor of the protocol
-`lmdis` is fitted on labels of the others and measured on those. Only training time counts, not measuring.
-Each net gets its own schedule, stretched over the steps that fit into the time at the speed measured first.
-A net that is finished is not trained again.
+Each net is trained as `cairns train` does, into a run folder below --out, with its own schedule over the
+steps that fit into the time at the speed measured first. At certain minutes it is stopped, measured, and goes
+on; only the time of training counts. Training sees no labels: the regressor of the protocol `lmdis` is fitted
+on some of them and measured on every tenth training image, and on the test images. Started again, it goes on
+where it was.
 """
 
 from __future__ import annotations
 
-import copy
+import contextlib
 import json
+import os
+import signal
+import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,25 +26,32 @@ import numpy as np
 import torch
 import tyro
 from numpy.typing import NDArray
+from torch import Tensor
 from tyro.conf import Positional
 
 from cairns import losses
 from cairns.config import Config, with_steps
+from cairns.errors import UnreadableImage
 from cairns.evaluation.protocols import PROTOCOLS
-from cairns.evaluation.task import Task
+from cairns.evaluation.task import Pair, Task
 from cairns.model.autoencoder import Autoencoder
 from cairns.presets import preset
 from cairns.sources import open_source
+from cairns.sources.base import Source
 from cairns.training import schedule
-from cairns.training.prepared import Prepared, prepare, square
-from cairns.training.progress import Progress
+from cairns.training.checkpoint import load_checkpoint, load_tensors, write_atomically
+from cairns.training.loop import Interrupted, train
+from cairns.training.optimiser import optimiser_of
+from cairns.training.prepared import square, to_tensor
 from cairns.training.recalibrate import recalibrate
+from cairns.training.run import Run
 from cairns.training.step import step_losses
 from cairns.warps.tps import RandomTPS
 from tables import show
 
-POINTS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)  # of the time: when the error is measured
-LABELLED = 2000  # images the regressor is fitted on
+POINTS = (0.02, 0.05, 0.1, 0.25, 0.5, 0.75)  # of the time: when the error is measured, besides the end
+SHARE = 0.96  # of the time that is planned for steps: the rest is for images, checkpoints and report
+Annotated = tuple[NDArray[np.uint8], NDArray[np.float64]]  # (n, size, size, C) and (n, L, 2)
 
 
 @dataclass(frozen=True)
@@ -47,120 +59,155 @@ class Options:
     source: Positional[str]
     """An annotated source, such as mtfl:FOLDER."""
     out: Path
-    """A folder for the results."""
+    """A folder for the runs and the results."""
     minutes: float = 60
     """Training time of each net."""
-    presets: tuple[str, ...] = ("compact-10", "celeba-10")
+    presets: tuple[str, ...] = ("hour-10", "celeba-10")
     """What is compared."""
+    labels: int = 500
+    """Images that the regressor is fitted on."""
+    images: int = 250
+    """Validation images, and test images, that the error is measured on."""
     json: Path | None = None
     """Also write the rows to this file."""
 
 
 def main() -> None:
     options = tyro.cli(Options, description=__doc__)
-    options.out.mkdir(parents=True, exist_ok=True)
     rows = []
     for name in options.presets:
-        file = options.out / f"{name}.json"
-        if not file.exists():
-            file.write_text(json.dumps(race(options.source, preset(name), options.minutes, options.out)))
-        rows += [{"preset": name, **row} for row in json.loads(file.read_text())]
+        rows += [{"preset": name, **row} for row in race(options, preset(name), options.out / name)]
     show(rows, options.json)
 
 
-def race(words: str, config: Config, minutes: float, folder: Path) -> list[dict[str, Any]]:
-    source = open_source(words)
-    assert source.annotations is not None
-    size = config.model.image_size
-    images = prepare(source, config, folder / f"images-{size}")
-    points = np.array(
-        [
-            (source.box(index) or square(source, index, config)[1]).to_unit(source.annotations.points[index])
-            for index in map(int, images.indices)
-        ]
-    )
-    rows = np.arange(len(images))
-    train, held_out = rows[rows % 10 != 0], rows[rows % 10 == 0]
-    task = Task(PROTOCOLS["lmdis"], source.annotations.reference, source.annotations.swaps)
-
-    model = Autoencoder(config.model)
-    tps = RandomTPS(config.warp, config.model)
-    optimiser = torch.optim.Adam(
-        model.parameters(), betas=(0.9, config.train.beta2), weight_decay=config.train.weight_decay
-    )
-    budget = 60 * minutes
-    per_step = probe(config, images, train)
-    config = with_steps(config, max(10, int(budget / per_step)))
-    spent, found, step = 0.0, [], 0
-    marks = list(POINTS)
-    with Progress(config.preset, config.train.steps, per_step=config.train.batch_size) as bar:
-        while spent < budget and step < config.train.steps:
-            started = time.perf_counter()
-            take_step(model, optimiser, tps, config, images, train, step)
-            spent += time.perf_counter() - started
-            step += 1
-            bar.update(step)
-            if spent >= marks[0] * budget or step == config.train.steps:
-                error = measure(model, images, points, train, held_out, task)
-                found.append({"minutes": round(spent / 60, 2), "steps": step, "error %": round(error, 2)})
-                while len(marks) > 1 and spent >= marks[0] * budget:
-                    marks.pop(0)
+def race(options: Options, config: Config, folder: Path) -> list[dict[str, Any]]:
+    """Train, or go on training, in parts that end when it is time to measure."""
+    run, file = Run(folder), folder.with_name(f"{folder.name}.json")
+    found: list[dict[str, Any]] = json.loads(file.read_text()) if file.exists() else []
+    if run.finished and found and found[-1]["steps"] == run.config().train.steps:
+        return found
+    source = open_source(options.source)
+    sets = Sets(source, open_source(options.source, "test"), config, options)
+    if not run.config_file.exists():
+        budget = SHARE * 60 * options.minutes
+        steps = int(budget / seconds_per_step(config, to_tensor(sets.labelled[0])))
+        config = with_steps(config, max(10, steps))
+    spent = (found[-1]["minutes"] if found else 0.0) + minutes_unmeasured(run, found)
+    for mark in (*(point * options.minutes for point in POINTS), float("inf")):
+        if mark <= spent:
+            continue
+        started = time.monotonic()
+        with stopped_after(60 * (mark - spent)) as due:
+            try:
+                train(config, source, folder, resume=run.config_file.exists())
+            except Interrupted:
+                if not due.is_set():
+                    raise
+        spent += (time.monotonic() - started) / 60
+        model = Autoencoder(run.config().model)
+        step = load_checkpoint(run.checkpoint_file, model, optimiser_of(config.train, model.parameters()), {})
+        found.append({"minutes": round(spent, 2), "steps": step, **sets.errors(model)})
+        write_atomically(file, json.dumps(found, indent=2).encode())
+        if run.finished:
+            break
     return found
 
 
-def take_step(
-    model: Autoencoder,
-    optimiser: torch.optim.Optimizer,
-    tps: RandomTPS,
-    config: Config,
-    images: Prepared,
-    train: NDArray[np.int64],
-    step: int,
-) -> None:
-    model.train()
-    for group in optimiser.param_groups:
-        group["lr"] = schedule.learning_rate(config.train, step)
-    batch = train[schedule.batch_rows(len(train), config.train.batch_size, step, config.train.seed)]
-    terms = step_losses(model, images.batch(batch), tps, config, step)
-    optimiser.zero_grad(set_to_none=True)
-    losses.total(terms, schedule.weights(config, step)).backward()
-    optimiser.step()
+def minutes_unmeasured(run: Run, found: list[dict[str, Any]]) -> float:
+    """What a benchmark that was killed had trained since its last row, by the speed in the log."""
+    if not run.checkpoint_file.exists():
+        return 0.0
+    step = int(load_tensors(run.checkpoint_file)[1]["step"])
+    speeds = [line["images_per_second"] for line in run.log() if "images_per_second" in line]
+    if not speeds:
+        return 0.0
+    steps = step - (found[-1]["steps"] if found else 0)
+    return float(steps * run.config().train.batch_size / speeds[-1] / 60)
 
 
-def probe(config: Config, images: Prepared, train: NDArray[np.int64]) -> float:
-    """Seconds a step, on a model that is thrown away."""
-    model, tps = Autoencoder(config.model), RandomTPS(config.warp, config.model)
-    optimiser = torch.optim.Adam(model.parameters())
-    times = []
-    for step in range(4):
-        started = time.perf_counter()
-        take_step(model, optimiser, tps, config, images, train, step)
+def seconds_per_step(config: Config, images: Tensor) -> float:
+    """On a model that is thrown away."""
+    model, tps = Autoencoder(config.model).train(), RandomTPS(config.warp, config.model)
+    optimiser = optimiser_of(config.train, model.parameters())
+    times: list[float] = []
+    while len(times) < 4 or (sum(times) < 10 and len(times) < 60):
+        started, step = time.perf_counter(), len(times)
+        rows = schedule.batch_rows(len(images), config.train.batch_size, step, config.train.seed)
+        terms = step_losses(model, images[rows], tps, config, step)
+        optimiser.zero_grad(set_to_none=True)
+        losses.total(terms, schedule.weights(config, step)).backward()
+        optimiser.step()
         times.append(time.perf_counter() - started)
     return float(np.median(times[1:]))
 
 
-@torch.no_grad()
-def measure(
-    model: Autoencoder,
-    images: Prepared,
-    points: NDArray[np.float64],
-    train: NDArray[np.int64],
-    held_out: NDArray[np.int64],
-    task: Task,
-) -> float:
-    """The error in % on the images kept out, of a copy with batch-norm statistics of its own."""
-    frozen = copy.deepcopy(model)
-    chosen = np.random.default_rng(0).permutation(train)[:LABELLED]
-    recalibrate(frozen, (images.batch(chosen[start : start + 64]) for start in range(0, 512, 64)))
+@contextlib.contextmanager
+def stopped_after(seconds: float) -> Iterator[threading.Event]:
+    """Ask this process to stop as a user would; the event says that it was not a user."""
+    due, done = threading.Event(), threading.Event()
 
-    def detect(rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        rows = np.sort(rows)
-        starts = range(0, len(rows), 64)
-        parts = [frozen.detect(images.batch(rows[start : start + 64])).landmarks for start in starts]
-        return torch.cat(parts).double().numpy()
+    def wait() -> None:
+        if done.wait(min(seconds, threading.TIMEOUT_MAX)):
+            return
+        due.set()
+        while not done.wait(1.0):  # until it is heard: nobody listens while images are prepared
+            os.kill(os.getpid(), signal.SIGTERM)
 
-    regressor, _ = task.fit((detect(chosen), points[np.sort(chosen)]))
-    return 100 * task.error(regressor, (detect(held_out), points[np.sort(held_out)]))
+    kept = signal.signal(signal.SIGTERM, lambda *_: None)
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        yield due
+    finally:
+        done.set()
+        thread.join()
+        signal.signal(signal.SIGTERM, kept)
+
+
+class Sets:
+    """The images that errors are measured on, and their annotations."""
+
+    def __init__(self, train: Source, test: Source, config: Config, options: Options) -> None:
+        assert train.annotations is not None
+        rows = np.arange(len(train))
+        others = np.random.default_rng(0).permutation(rows[rows % 10 != 0])
+        self.labelled = read(train, others[: options.labels], config)
+        self.validation = read(train, rows[rows % 10 == 0][: options.images], config)
+        self.test = read(test, np.arange(len(test))[: options.images], config)
+        self.task = Task(PROTOCOLS["lmdis"], train.annotations.reference, train.annotations.swaps)
+
+    def errors(self, model: Autoencoder) -> dict[str, float]:
+        """The errors in % of a model, which gets batch-norm statistics of its own first."""
+        recalibrate(model, map(to_tensor, in_batches(self.labelled[0])))
+        regressor, _ = self.task.fit(landmarks(model, self.labelled))
+        measured = {"validation %": self.validation, "test %": self.test}
+        return {
+            name: round(100 * self.task.error(regressor, landmarks(model, images)), 2)
+            for name, images in measured.items()
+        }
+
+
+def read(source: Source, indices: NDArray[np.int64], config: Config) -> Annotated:
+    """The images as the model wants them, and their annotations in unit coordinates."""
+    assert source.annotations is not None
+    pixels, points = [], []
+    for index in map(int, indices):
+        with contextlib.suppress(UnreadableImage):
+            one, place = square(source, index, config)
+            pixels.append(one)
+            points.append(place.to_unit(source.annotations.points[index]))
+    return np.array(pixels), np.array(points)
+
+
+def in_batches(pixels: NDArray[np.uint8]) -> list[NDArray[np.uint8]]:
+    return [pixels[start : start + 64] for start in range(0, len(pixels), 64)]
+
+
+@torch.inference_mode()
+def landmarks(model: Autoencoder, images: Annotated) -> Pair:
+    pixels, points = images
+    found = [model.detect(to_tensor(part)).landmarks.double().numpy() for part in in_batches(pixels)]
+    return np.concatenate(found), points
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from cairns.model.decoder import score_maps
 from cairns.nets.hourglass import LEAK
 from cairns.presets import preset
 from cairns.training import schedule
+from cairns.training.optimiser import optimiser_of
 from cairns.training.speed import matrix_product_gflops, step_gflop
 from cairns.training.step import generator_of, jitter, step_losses
 from cairns.warps.tps import RandomTPS, basis, solver
@@ -44,7 +45,7 @@ class Options:
 
 def ours(config: Config, batch: int) -> Callable[[], None]:
     model = Autoencoder(config.model).train()
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimiser = optimiser_of(config.train, model.parameters())
     tps = RandomTPS(config.warp, config.model)
     images = torch.rand(batch, config.model.channels, config.model.image_size, config.model.image_size)
 

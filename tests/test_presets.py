@@ -267,10 +267,16 @@ def test_compact_is_small() -> None:
     assert 100 * K < parameters(Autoencoder(preset("compact-10").model)) < 1000 * K
 
 
-@pytest.mark.parametrize(("landmarks", "expected"), [(10, (0.06, 16)), (20, (0.05, 10)), (30, (0.04, 10))])
+@pytest.mark.parametrize(("landmarks", "expected"), [(10, (0.08, 20)), (20, (0.05, 10)), (30, (0.04, 10))])
 def test_compact_separates_many_landmarks_less(landmarks: int, expected: tuple[float, float]) -> None:
     losses = preset(f"compact-{landmarks}").losses
     assert (losses.sep_sigma, losses.sep) == expected
+
+
+def test_the_paper_has_adam_and_compact_has_muon() -> None:
+    for name in PAPER_PRESETS:
+        assert (preset(name).train.optimiser, preset(name).train.learning_rate) == ("adam", 1e-3)
+    assert (preset("compact-10").train.optimiser, preset("compact-10").train.learning_rate) == ("muon", 0.02)
 
 
 def test_an_hour_is_compact_for_longer() -> None:

@@ -19,7 +19,13 @@ from cairns.training.run import Run
 from cairns.training.schedule import recon_weight
 
 FURTHER = 3  # a model is trained further for a third of its first training
-FOR_EDITS = ("train.part=decoder", "train.learning_rate=0.001", "train.beta2=0.999", "warp.flow_share=0")
+FOR_EDITS = (
+    "train.part=decoder",
+    "train.optimiser=adam",
+    "train.learning_rate=0.001",
+    "train.beta2=0.999",
+    "warp.flow_share=0",
+)
 LOOKED_AT = 32  # images that decide which preset suits
 
 

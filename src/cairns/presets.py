@@ -136,7 +136,7 @@ GENTLE = WarpConfig(grid_jitter=0.02, landmark_jitter=0.015)
 def compact(landmarks: int, channels: int = 3) -> Config:
     """For two CPU cores and half an hour: 64 pixels, detection maps and decoder at 1/4 of them."""
     if landmarks <= 12:
-        sep_sigma, sep = 0.06, 16.0
+        sep_sigma, sep = 0.08, 20.0
     elif landmarks <= 24:
         sep_sigma, sep = 0.05, 10.0
     else:
@@ -145,6 +145,7 @@ def compact(landmarks: int, channels: int = 3) -> Config:
         model=ModelConfig(landmarks=landmarks, channels=channels),
         losses=LossConfig(sep_sigma=sep_sigma, sep=sep),
         warp=WarpConfig(),
+        train=TrainConfig(optimiser="muon", learning_rate=0.02),
         preset=f"compact-{landmarks}",
     )
 

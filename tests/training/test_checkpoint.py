@@ -23,6 +23,7 @@ from cairns.training.checkpoint import (
     save_tensors,
     write_atomically,
 )
+from cairns.training.optimiser import Muon
 from cairns.training.step import step_losses
 from cairns.warps.tps import RandomTPS
 
@@ -31,14 +32,16 @@ def no_space(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def stepped(config: Config, steps: int) -> tuple[Autoencoder, torch.optim.Adam]:
+def stepped(
+    config: Config, steps: int, kind: type[torch.optim.Adam | Muon] = torch.optim.Adam
+) -> tuple[Autoencoder, torch.optim.Optimizer]:
     model = Autoencoder(config.model, seed=1)
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimiser = kind(model.parameters(), lr=1e-3)
     take_steps(config, model, optimiser, range(steps))
     return model, optimiser
 
 
-def take_steps(config: Config, model: Autoencoder, optimiser: torch.optim.Adam, steps: range) -> None:
+def take_steps(config: Config, model: Autoencoder, optimiser: torch.optim.Optimizer, steps: range) -> None:
     size, channels = config.model.image_size, config.model.channels
     tps = RandomTPS(config.warp, config.model)
     for step in steps:
@@ -91,14 +94,17 @@ def test_the_same_tensors_give_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
-def test_a_checkpoint_goes_on_exactly_where_it_was(micro_colour: Config, tmp_path: Path) -> None:
-    """Adam's state, the batch-norm buffers and the weights: two more steps give the same bits."""
-    model, optimiser = stepped(micro_colour, 3)
+@pytest.mark.parametrize("kind", [torch.optim.Adam, Muon])
+def test_a_checkpoint_goes_on_exactly_where_it_was(
+    micro_colour: Config, tmp_path: Path, kind: type[torch.optim.Adam | Muon]
+) -> None:
+    """The optimiser's state, the batch-norm buffers and the weights: two more steps give the same bits."""
+    model, optimiser = stepped(micro_colour, 3, kind)
     average = {name: value.detach().clone() * 0.5 for name, value in model.named_parameters()}
     save_checkpoint(tmp_path / "state", 3, model, optimiser, average)
 
     other = Autoencoder(micro_colour.model, seed=9)
-    restored = torch.optim.Adam(other.parameters(), lr=1e-3)
+    restored = kind(other.parameters(), lr=1e-3)
     found: dict[str, torch.Tensor] = {}
     assert load_checkpoint(tmp_path / "state", other, restored, found) == 3
     assert found.keys() == average.keys()
@@ -112,6 +118,20 @@ def test_a_checkpoint_goes_on_exactly_where_it_was(micro_colour: Config, tmp_pat
     take_steps(micro_colour, other, restored, range(3, 5))
     for (name, one), two in zip(model.state_dict().items(), other.state_dict().values(), strict=True):
         assert torch.equal(one, two), name
+
+
+def test_a_checkpoint_of_before_there_was_a_choice_of_optimiser(micro: Config, tmp_path: Path) -> None:
+    model, optimiser = stepped(micro, 2)
+    save_checkpoint(tmp_path / "state", 2, model, optimiser, {})
+    tensors, metadata = load_tensors(tmp_path / "state")
+    old = {name.replace("optimiser/", "adam/"): value for name, value in tensors.items()}
+    save_tensors(tmp_path / "old", old, metadata)
+
+    other = Autoencoder(micro.model, seed=9)
+    restored = torch.optim.Adam(other.parameters())
+    assert load_checkpoint(tmp_path / "old", other, restored, {}) == 2
+    for one, two in zip(model.parameters(), other.parameters(), strict=True):
+        assert torch.equal(optimiser.state[one]["exp_avg"], restored.state[two]["exp_avg"])
 
 
 def test_a_checkpoint_before_the_first_step(micro: Config, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def save_checkpoint(
     path: Path,
     step: int,
     model: nn.Module,
-    optimiser: torch.optim.Adam,
+    optimiser: torch.optim.Optimizer,
     average: Mapping[str, Tensor],
     sums: Mapping[str, float] | None = None,
 ) -> None:
@@ -66,33 +66,32 @@ def save_checkpoint(
     tensors |= {f"average/{name}": value for name, value in average.items()}
     for name, parameter in model.named_parameters():
         for key, value in optimiser.state.get(parameter, {}).items():
-            tensors[f"adam/{key}/{name}"] = value
+            tensors[f"optimiser/{key}/{name}"] = value
     save_tensors(path, tensors, {"step": json.dumps(step), "sums": json.dumps(dict(sums or {}))})
 
 
 def load_checkpoint(
     path: Path,
     model: nn.Module,
-    optimiser: torch.optim.Adam,
+    optimiser: torch.optim.Optimizer,
     average: dict[str, Tensor],
     sums: dict[str, float] | None = None,
 ) -> int:
     """Restore model, optimiser, average and the log's sums in place; returns the step to go on with."""
     tensors, metadata = load_tensors(path)
-    groups: dict[str, dict[str, Tensor]] = {"model": {}, "average": {}, "adam": {}}
+    groups: dict[str, dict[str, Tensor]] = {"model": {}, "average": {}, "optimiser": {}}
     for name, value in tensors.items():
         group, _, rest = name.partition("/")
         groups.setdefault(group, {})[rest] = value
     load_weights(model, groups["model"], path)
     average.update(groups["average"])
-    for name, parameter in model.named_parameters():
-        state = {}
-        for key in ("step", "exp_avg", "exp_avg_sq"):
-            if f"{key}/{name}" in groups["adam"]:
-                value = groups["adam"][f"{key}/{name}"]
-                state[key] = value.to(memory_format=torch.channels_last) if value.ndim == 4 else value
-        if state:
-            optimiser.state[parameter] = state
+    parameters = dict(model.named_parameters())
+    # Before there was another, the optimiser's part was called by its name.
+    for key_and_name, value in (groups.get("adam", {}) | groups["optimiser"]).items():
+        key, _, name = key_and_name.partition("/")
+        if name in parameters:
+            state = optimiser.state[parameters[name]]
+            state[key] = value.to(memory_format=torch.channels_last) if value.ndim == 4 else value
     try:
         if sums is not None:
             sums.update(json.loads(metadata.get("sums", "{}")))

@@ -35,6 +35,7 @@ from cairns.training.checkpoint import (
     write_atomically,
 )
 from cairns.training.flows import prepare_flows
+from cairns.training.optimiser import optimiser_of
 from cairns.training.prepared import Prepared, prepare, to_tensor
 from cairns.training.progress import Progress
 from cairns.training.recalibrate import recalibrate
@@ -116,12 +117,7 @@ def train(
     trained = model.decoder if settings.part == "decoder" else model
     model.requires_grad_(False)
     trained.requires_grad_(True)
-    optimiser = torch.optim.Adam(
-        trained.parameters(),
-        lr=settings.learning_rate,
-        betas=(0.9, settings.beta2),
-        weight_decay=settings.weight_decay,
-    )
+    optimiser = optimiser_of(settings, trained.parameters())
     average: dict[str, Tensor] = {}
     tps = RandomTPS(config.warp, config.model)
     first = 0
