@@ -90,7 +90,6 @@ class TrainConfig:
     recon_raise_at: tuple[int, ...] = (3000,)  # reconstruction weight x 10 at each
     eqv_rise: float = 2.0  # the equivariance weight grows by this factor over the run
     landmark_points_at: tuple[int, int] = (1154, 2308)  # landmark control points: from none to all
-    jitter_start: float = 1.0  # share of the warps' jitter at the first step; it grows evenly to all of it
     brightness: float = 0.125  # plus or minus, of the colour range
     contrast: float = 0.5  # factor 1 plus or minus
     relight: bool = False  # the warped copy of an image gets a brightness and a contrast of its own
@@ -205,7 +204,6 @@ LEAST: dict[str, float] = {
     "train.beta2": 0,
     "train.weight_decay": 0,
     "train.warmup": 0,
-    "train.jitter_start": 0,
     "train.ema": 0,
     "train.recalibration_images": 2,
     "train.seed": 0,

@@ -8,16 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cairns.config import Config, TrainConfig, with_steps, with_values
+from cairns.config import Config, TrainConfig, with_steps
 from cairns.presets import preset
-from cairns.training.schedule import (
-    batch_rows,
-    jitter_share,
-    landmark_share,
-    learning_rate,
-    recon_weight,
-    weights,
-)
+from cairns.training.schedule import batch_rows, landmark_share, learning_rate, recon_weight, weights
 
 
 @pytest.mark.parametrize(
@@ -123,9 +116,3 @@ def test_a_set_smaller_than_a_batch_is_drawn_with_repetition() -> None:
 
 def test_a_set_of_exactly_one_batch_is_used_whole() -> None:
     assert sorted(batch_rows(8, 8, 5, seed=0).tolist()) == list(range(8))
-
-
-def test_jitter_grows_evenly_to_all_of_it() -> None:
-    config = with_values(with_steps(preset("compact-10"), 100), ["train.jitter_start=0.2"])
-    assert [jitter_share(config, step) for step in (0, 50, 100)] == pytest.approx([0.2, 0.6, 1.0])
-    assert {jitter_share(preset("celeba-10"), step) for step in (0, 10, 200_000)} == {1.0}

@@ -184,15 +184,6 @@ def test_jitter_of_the_landmarks() -> None:
     assert moves.std().item() == pytest.approx(0.025, rel=0.06)
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_half_the_jitter_moves_half_as_far(share: float) -> None:
-    tps = RandomTPS(replace(STILL, grid_jitter=0.05, landmark_jitter=0.025), MODEL)
-    points = spread_landmarks(8)
-    whole, half = (tps.draw(points, generator(5), share, part).map(points) - points for part in (1.0, 0.5))
-    assert whole.std().item() > 0.01
-    assert torch.allclose(half, whole / 2, atol=1e-5)
-
-
 def affine(config: WarpConfig, share: float, count: int = 4000) -> tuple[torch.Tensor, torch.Tensor]:
     """Linear part (count, 2, 2) and the move of the image's centre (count, 2) of warps without bending."""
     small = ModelConfig(image_size=4, padded_size=4)

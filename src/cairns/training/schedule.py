@@ -42,12 +42,6 @@ def landmark_share(config: Config, step: int) -> float:
     return config.warp.landmark_share * rise
 
 
-def jitter_share(config: Config, step: int) -> float:
-    """Share of the warps' local jitter: weak ones are learnt sooner, strong ones make landmarks local."""
-    start = config.train.jitter_start
-    return start + (1 - start) * step / config.train.steps
-
-
 def batch_rows(count: int, batch_size: int, step: int, seed: int) -> NDArray[np.int64]:
     """The rows of one batch: a fresh permutation every epoch, decided by seed and step alone.
 

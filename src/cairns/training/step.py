@@ -60,8 +60,7 @@ def step_losses(
         return edit_losses(model, images, config, generator)
     padded = model.pad(images)
     detection = model.detector(padded)
-    shares = schedule.landmark_share(config, step), schedule.jitter_share(config, step)
-    warp = tps.draw(detection.landmarks, generator, *shares)
+    warp = tps.draw(detection.landmarks, generator, schedule.landmark_share(config, step))
     # Reading the unpadded image with its edge values repeated is the same as reading the padded one.
     warped = geometry.sample(images, warp.pixels).contiguous(memory_format=torch.channels_last)
     if pairs is not None:

@@ -103,11 +103,7 @@ class RandomTPS:
         self.controls = controls.float()
 
     def draw(
-        self,
-        landmarks: Tensor,
-        generator: torch.Generator,
-        landmark_share: float | None = None,
-        jitter_share: float = 1.0,
+        self, landmarks: Tensor, generator: torch.Generator, landmark_share: float | None = None
     ) -> Warp:
         """A random warp per sample; landmarks (B, K, 2) serve as control points for some of them."""
         share = self.config.landmark_share if landmark_share is None else landmark_share
@@ -121,7 +117,7 @@ class RandomTPS:
         local = torch.randn(landmarks.shape, generator=generator)
 
         targets = self._move(self.controls.expand(batch, -1, -1), matrix, shift)
-        targets = targets + jitter_share * self.config.grid_jitter * noise
+        targets = targets + self.config.grid_jitter * noise
         pixels = self.constant @ targets  # (B, n*n, 2)
         grid_coefficients = self.solve @ targets
 
@@ -130,7 +126,7 @@ class RandomTPS:
         if len(chosen):
             # Only the local displacement is a spline of the landmarks, and a damped one; the global
             # transformation is added to its affine part, so that clustered landmarks do not bend it.
-            displacement = jitter_share * self.config.landmark_jitter * local[on_landmarks].double()
+            displacement = self.config.landmark_jitter * local[on_landmarks].double()
             coefficients = damped_coefficients(chosen, displacement).float()
             coefficients[:, count] += shift[on_landmarks, 0] + 0.5
             coefficients[:, count + 1 :] += matrix[on_landmarks].transpose(-1, -2)
