@@ -183,6 +183,27 @@ def test_a_video_in_which_nothing_moves_is_not_followed(train: Call, tmp_path: P
     assert not (tmp_path / "run").exists()
 
 
+def test_one_still_video_of_many_is_skipped_and_named(train: Call, videos: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "some"
+    shutil.copytree(videos, folder)
+    write(folder / "0-still.mp4", crossing(1) * 6)  # the first of them
+    said = train(folder, "--follow")
+    assert said.code == 0, said.err
+    with np.load(Run(tmp_path / "run").samples_file) as kept:
+        skipped = json.loads(str(kept["skipped"]))
+    assert len(skipped) == 6
+    assert skipped["0-still.mp4:000000"] == "Nothing moves in 0-still.mp4: there is no subject to follow"
+    assert "0-still.mp4" in said.out + said.err
+
+
+def test_where_nothing_moves_in_any_video(train: Call, tmp_path: Path) -> None:
+    folder = tmp_path / "still"
+    for name in "ab":
+        write(folder / f"{name}.mp4", crossing(1) * 6)
+    assert train(folder, "--follow").refused("Nothing moves in a.mp4: there is no subject to follow.")
+    assert not (tmp_path / "run").exists()
+
+
 def test_what_is_no_video(train: Call, tmp_path: Path) -> None:
     (tmp_path / "a.mp4").write_bytes(b"")
     assert train(tmp_path / "a.mp4").refused("None of the 1 videos could be read; the first: a.mp4 is not a")

@@ -173,6 +173,7 @@ def test_digits_follow_their_landmarks_better(tmp_path: Path, capsys: pytest.Cap
     page = (out / "report.html").read_text()
     assert "found again within" in page
     assert "Only the decoder was trained" in page
+    assert "came to a point" not in page
     assert json.loads((out / "config.json").read_text())["config"]["train"]["part"] == "decoder"
 
 

@@ -26,6 +26,10 @@ from cairns.training.prepared import to_tensor
 from cairns.training.run import Run
 
 GRID, PAIRS, MORPHS, FRAMES, EVOLUTION_ROWS = 24, 12, 4, 21, 3
+AT_FIRST = (
+    "At first every map covers the whole image and all landmarks lie at its centre; "
+    "then each map contracts to a place of its own."
+)
 
 
 @torch.inference_mode()
@@ -90,9 +94,11 @@ def evolution(run: Run, pixels: NDArray[np.uint8], config: Config) -> str:
     """Rows of images, columns of training steps: how the detection maps come to a point."""
     kept = sorted(run.evolution_folder.glob("step-*.npz"))
     if config.train.part == "decoder":
-        return "<p>Only the decoder was trained: the maps are those of the model it went out from.</p>"
+        said = "Only the decoder was trained: the maps are those of the model it went out from."
+        return f"<h2>The detection maps</h2>\n<p>{said}</p>"
+    heading = f"<h2>How the detection maps came to a point</h2>\n<p>{AT_FIRST}</p>\n"
     if not kept:
-        return "<p>No detection maps were kept.</p>"
+        return f"{heading}<p>No detection maps were kept.</p>"
     margin = (config.model.padded_size - config.model.image_size) // 2
     columns = []
     for file in kept:
@@ -109,7 +115,8 @@ def evolution(run: Run, pixels: NDArray[np.uint8], config: Config) -> str:
         )
         for one in pixels[:EVOLUTION_ROWS]
     )
-    return f'<div class="evolution"><div><span>input</span>{inputs}</div>{"".join(columns)}</div>'
+    shown = f'<div class="evolution"><div><span>input</span>{inputs}</div>{"".join(columns)}</div>'
+    return heading + shown
 
 
 def reconstructions(pixels: NDArray[np.uint8], decoded: Tensor, points: NDArray[np.float32]) -> str:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cairns.config import VideoConfig
-from cairns.errors import CairnsError, UnreadableImage
+from cairns.errors import UnreadableImage
 from cairns.geometry import Placement
 
 GREY = 128
@@ -63,7 +63,7 @@ class Background:
         shapes = [pixels.shape for pixels in pile]
         pile = [pixels for pixels in pile if pixels.shape == max(shapes, key=shapes.count)]
         if len(pile) < 3:
-            raise CairnsError(f"{video.path.name} has too few readable frames to tell its background.")
+            raise UnreadableImage(f"{video.path.name} has too few readable frames to tell its background.")
         self.scene = np.median(pile, axis=0).astype(np.uint8)
         # How much a pixel of the scene moves by itself: a median, so that the subject does not count.
         noise = np.median([np.asarray(cv2.absdiff(pixels, self.scene)).max(-1) for pixels in pile])
@@ -192,7 +192,7 @@ def follow(
         high = np.array((columns.max() + 1, rows.max() + 1)) * ratio
         centres[frame], sizes[frame] = (low + high) / 2, (high - low).max()
     if not np.isfinite(sizes).any():
-        raise CairnsError(f"Nothing moves in {video.path.name}: there is no subject to follow.")
+        raise UnreadableImage(f"Nothing moves in {video.path.name}: there is no subject to follow.")
     path = smooth(centres, SMOOTH * video.rate)
     if config.zoom:
         edges = config.scale * smooth(sizes[:, None], ZOOM * video.rate)

@@ -204,6 +204,7 @@ class Videos:
         if not self.readable:
             raise CairnsError(f"None of the {len(files)} videos could be read; the first: {reasons[0]}.")
         self._opened: tuple[int, Video, Subject] | None = None
+        self._useless: dict[int, str] = {}  # videos whose subject cannot be told, and why
         self._seen: tuple[int, NDArray[np.uint8]] | None = None  # the last frame that was read
 
     def __len__(self) -> int:
@@ -218,8 +219,14 @@ class Videos:
         return self.chosen[index]
 
     def unsampled(self) -> Videos:
-        """Every frame of the first readable video, prepared in the same way."""
-        return Videos(self.readable[:1], replace(self.config, every=1, frames=0))
+        """Every frame of the first readable video that has a subject, prepared in the same way."""
+        config = replace(self.config, every=1, frames=0)
+        for path in self.readable[:-1]:
+            videos = Videos([path], config)
+            with suppress(CairnsError):
+                videos._open(0)
+                return videos
+        return Videos(self.readable[-1:], config)
 
     def raw(self, index: int) -> NDArray[np.uint8]:
         """The frame as the camera saw it."""
@@ -243,13 +250,22 @@ class Videos:
         return self._open(number)[1].box(frame)
 
     def _open(self, number: int) -> tuple[Video, Subject]:
-        """One video at a time: reading in order is quick."""
+        """One video at a time: reading in order is quick. One of many without a subject is skipped."""
+        if number in self._useless:
+            raise UnreadableImage(self._useless[number])
         if self._opened is None or self._opened[0] != number:
             if self._opened is not None:
                 self._opened[1].close()
             self._opened = None
             video = Video(self.files[number])
-            self._opened = number, video, prepare_subject(video, self.config)
+            try:
+                self._opened = number, video, prepare_subject(video, self.config)
+            except UnreadableImage as error:
+                video.close()
+                if len(self.readable) == 1:
+                    raise CairnsError(str(error)) from None
+                self._useless[number] = str(error).removesuffix(".")
+                raise UnreadableImage(self._useless[number]) from None
         return self._opened[1:]
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
