@@ -55,7 +55,7 @@ def test_every_number_comes_with_protocol_landmarks_labels_and_split(evaluate: C
     assert "12 labels, 4 test images" in said.out
     assert "mean shape" in said.out
     assert "untrained network" in said.out
-    assert "by number of labels (protocol lmdis, K = 5, split test)" in said.out
+    assert "by number of labels (protocol lmdis, K = 5, the same split)" in said.out
     assert f"over 2 draws, {FEW}" in said.out
     assert f"over 1 draw, {LEAST_SQUARES}" in said.out
     assert "left out: 500 labels, more than the 12 there are" in said.out
@@ -79,6 +79,16 @@ def test_files_are_written(evaluate: Callable[..., Said], tmp_path: Path) -> Non
         with Image.open(files[name]) as opened:
             assert opened.format == "PNG"
             assert min(opened.size) > 300
+
+
+def test_a_validation_fits_on_nine_tenths_of_the_labels_and_measures_on_the_rest(
+    evaluate: Callable[..., Said], tmp_path: Path
+) -> None:
+    said = evaluate("--validation", "--no-untrained", "--json", tmp_path / "result.json")
+    assert said.code == 0, said.err
+    assert "fitted on nine tenths of labels, measured on the rest of mtfl:" in said.out
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert (result["labels"], result["test_images"]) == (10, 2)  # numbers 0 and 10 of the twelve
 
 
 def test_bodies_are_measured_flip_aware(

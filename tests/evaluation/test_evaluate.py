@@ -14,7 +14,7 @@ import torch
 from cairns.config import Config
 from cairns.errors import CairnsError
 from cairns.evaluation.bodies import fit_bodies, flip_aware_errors
-from cairns.evaluation.evaluate import collect, evaluate, measure, untrained
+from cairns.evaluation.evaluate import collect, evaluate, for_validation, measure, untrained
 from cairns.evaluation.protocols import (
     FEW,
     LEAST_SQUARES,
@@ -273,6 +273,16 @@ def test_bad_numbers_are_refused_before_an_image_is_read(
 
 
 # Bodies
+
+
+def test_validation_images_are_not_fitted_on(make_source: type) -> None:
+    source = annotated_source(make_source, seed=1, count=25)
+    fitted, measured = for_validation(source)  # type: ignore[arg-type]
+    names = [{one.name(i) for i in range(len(one))} for one in (fitted, measured)]
+    assert (len(names[0]), len(names[1])) == (22, 3)
+    assert not names[0] & names[1]
+    with pytest.raises(CairnsError, match="too few for a validation"):
+        for_validation(annotated_source(make_source, seed=1, count=1))  # type: ignore[arg-type]
 
 
 def test_swaps_make_it_flip_aware(make_source: type, predictor: Predictor) -> None:

@@ -26,6 +26,8 @@ class Evaluate:
     """A run folder, or the name of a shipped model."""
     source: Positional[str]
     """An annotated source: fitted on its split labels, measured on its split test."""
+    validation: bool = False
+    """Fit on nine tenths of the split labels and measure on the rest: to choose by, not to report."""
     protocol: Literal["lmdis", "autolink", "imm", "imm-bias", "bkind", "saic"] = "lmdis"
     """lmdis is the paper's release, the others later projects'. Compare numbers of one protocol only."""
     labels: str = ""
@@ -57,16 +59,21 @@ def main(argv: Sequence[str]) -> int:
     for file in (args.picture, args.plot, args.json):
         if file is not None and not file.parent.is_dir():
             raise CairnsError(f"There is no folder {file.parent} to write {file.name} into.")
-    from cairns.evaluation.evaluate import annotated, measure
+    from cairns.evaluation.evaluate import SPLIT, annotated, for_validation, measure
     from cairns.predictor import Predictor
-    from cairns.sources import open_source
+    from cairns.sources import Source, open_source
 
     predictor = Predictor.load(args.model)
-    train, test = open_source(args.source, "labels"), open_source(args.source, "test")
+    train: Source = open_source(args.source, "labels")
+    test: Source
+    if args.validation:
+        train, test = for_validation(train)
+        split = "fitted on nine tenths of labels, measured on the rest"
+    else:
+        test, split = open_source(args.source, "test"), SPLIT
     annotated(test)  # the sentence comes before any image is read
-    result, regressor = measure(
-        predictor, train, test, args.model, args.protocol, labels, args.draws, args.seed, args.untrained
-    )
+    options = (args.protocol, labels, args.draws, args.seed, args.untrained, split)
+    result, regressor = measure(predictor, train, test, args.model, *options)
     if args.json is not None:
         args.json.write_text(json.dumps(result, indent=2) + "\n")
     print(describe(result))
@@ -128,7 +135,7 @@ def describe(result: dict[str, Any]) -> str:
         lines.append(f"  {name:20} " + ("never annotated" if error is None else f"{error:6.2f} %"))
     if result["by_labels"]:
         lines.append(
-            f"by number of labels (protocol {result['protocol']}, K = {result['landmarks']}, split test):"
+            f"by number of labels (protocol {result['protocol']}, K = {result['landmarks']}, the same split):"
         )
     for row in result["by_labels"]:
         line = f"  {row['labels']:>7,} labels  {row['error_percent']:6.2f} % +- {row['std']:.2f}"

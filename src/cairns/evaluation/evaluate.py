@@ -20,11 +20,13 @@ from cairns.evaluation.protocols import PROTOCOLS, LinearMap, mean_error
 from cairns.evaluation.task import Labels, Task, mean_shape, percent, with_labels
 from cairns.model.autoencoder import Autoencoder
 from cairns.predictor import Predictor
-from cairns.sources.base import Annotations, Source
+from cairns.sources.base import Annotations, Source, Subset
 from cairns.training.prepared import square, to_tensor
 from cairns.training.recalibrate import recalibrate
 
 BATCH = 64
+SPLIT = "fitted on labels, measured on test"
+TENTH = 10  # every so many of the labelled images are for validation
 UNTRAINED_IMAGES = 256  # what the batch-norm statistics of the untrained model are taken from
 
 
@@ -58,6 +60,7 @@ def measure(
     draws: int = 10,
     seed: int = 0,
     with_untrained: bool = True,
+    split: str = SPLIT,
 ) -> tuple[dict[str, Any], LinearMap]:
     """As `evaluate`, and the regressor itself."""
     started = time.monotonic()
@@ -79,7 +82,7 @@ def measure(
         "protocol_text": task.protocol.text,
         "regressor": regressor.kind,
         "source": test.description,
-        "split": "fitted on labels, measured on test",
+        "split": split,
         "model": model_name,
         "landmarks": predictor.landmarks,
         "labels": labelled,
@@ -109,6 +112,15 @@ def measure(
     ]
     result["seconds"] = round(time.monotonic() - started, 1)
     return result, regressor
+
+
+def for_validation(labelled: Source) -> tuple[Subset, Subset]:
+    """The labelled images in two: what is fitted on, and every tenth of them, to choose settings by."""
+    annotated(labelled)
+    numbers = range(len(labelled))
+    if len(labelled) < 2:
+        raise CairnsError(f"{labelled.description} has only one labelled image: too few for a validation.")
+    return Subset(labelled, [i for i in numbers if i % TENTH]), Subset(labelled, numbers[::TENTH])
 
 
 def task_of(test: Source, protocol: str) -> Task:
