@@ -28,7 +28,7 @@ class ModelConfig:
     channels: int = 3  # of the image: 3 colour, 1 grey
     image_size: int = 64  # edge of the square image, pixels
     padded_size: int = 80  # edge after padding with edge values; what detector and feature net see
-    detector: str = "D16 32 P | 48/48 S1 P 64 S1 P 64 | out1"
+    detector: str = "D16 32 P | 48/48 S1 P 96 S1 P 128 | out1"
     features: str = "D24 32 P | 48/32 P 64 | out1"
     decoder: str = "| 64/48 S1 P 96 | U 32 U out"
     detector_gain: float = 3.0  # on the raw scores; see `Detector`. The paper has none, that is 1
@@ -88,7 +88,7 @@ class TrainConfig:
     warmup: int = 100  # steps of linear rise of the learning rate
     lr_decay_at: tuple[int, ...] = ()  # learning rate / 10 at each (schedule "steps")
     recon_raise_at: tuple[int, ...] = (3000,)  # reconstruction weight x 10 at each
-    eqv_rise: float = 2.0  # the equivariance weight grows by this factor over the run
+    eqv_rise: float = 6.0  # the equivariance weight grows by this factor over the run
     landmark_points_at: tuple[int, int] = (1154, 2308)  # landmark control points: from none to all
     brightness: float = 0.125  # plus or minus, of the colour range
     contrast: float = 0.5  # factor 1 plus or minus

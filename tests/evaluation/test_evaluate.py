@@ -272,9 +272,6 @@ def test_bad_numbers_are_refused_before_an_image_is_read(
     assert source.reads == []
 
 
-# Bodies
-
-
 def test_validation_images_are_not_fitted_on(make_source: type) -> None:
     source = annotated_source(make_source, seed=1, count=25)
     fitted, measured = for_validation(source)  # type: ignore[arg-type]
@@ -283,6 +280,9 @@ def test_validation_images_are_not_fitted_on(make_source: type) -> None:
     assert not names[0] & names[1]
     with pytest.raises(CairnsError, match="too few for a validation"):
         for_validation(annotated_source(make_source, seed=1, count=1))  # type: ignore[arg-type]
+
+
+# Bodies
 
 
 def test_swaps_make_it_flip_aware(make_source: type, predictor: Predictor) -> None:
