@@ -120,6 +120,15 @@ def test_the_real_lists_have_ten_thousand_and_one_thousand_faces() -> None:
 
 
 @on_real_data
+def test_the_labels_of_the_test_faces_count_pixels_from_one() -> None:
+    """docs/experiments.md says so. They were drawn on a grid of 551 cells an edge for 160 pixels."""
+    annotations = MTFL(REAL, "test").annotations
+    assert annotations is not None
+    cells = (annotations.points - 1) * 551 / 160
+    assert np.abs(cells - np.floor(cells) - 0.5).max() < 1e-4  # the middle of a cell, each of them
+
+
+@on_real_data
 def test_crops_bring_the_eyes_of_every_kind_of_image_equally_far_apart() -> None:
     """The annotation judges the crops here; the crops never look at it."""
     distances: dict[str, list[float]] = {}
