@@ -10,6 +10,7 @@ from PIL import Image
 
 from cairns.errors import CairnsError, UnreadableImage
 from cairns.geometry import Placement, fit_box
+from cairns.sources import open_source
 from cairns.sources.mtfl import LANDMARKS, MTFL
 
 REAL = Path(__file__).parents[2].parent / "shared" / "data" / "mtfl"
@@ -74,6 +75,17 @@ def test_test_split_is_another_list(small: Path) -> None:
     assert len(source) == 1
     assert source.name(0) == "AFLW/d.jpg"
     assert source.box(0) is None
+
+
+def test_labels_counted_from_one_are_mended_only_where_that_is_asked(small: Path) -> None:
+    (small / "testing.txt").write_text(TESTING + TRAINING.splitlines()[0] + "\n")
+    plain, mended = (open_source(f"{name}:{small}", "test") for name in ("mtfl", "mtfl-from-zero"))
+    assert mended.words == (f"mtfl-from-zero:{small}",)
+    assert plain.annotations is not None
+    assert mended.annotations is not None
+    moved = plain.annotations.points - mended.annotations.points
+    np.testing.assert_allclose(moved[0], 1.0)  # AFLW
+    np.testing.assert_array_equal(moved[1], 0.0)  # LFW
 
 
 def test_each_kind_of_image_has_its_fixed_crop(small: Path) -> None:

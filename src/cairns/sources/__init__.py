@@ -48,7 +48,7 @@ DATASETS = {
     ),
     "celeba": Dataset("celeba:CelebA", "CelebA faces, aligned or not, with MAFL's splits", ("unaligned",)),
     "aflw": Dataset("aflw:AFLW", "AFLW faces by their annotated boxes"),
-    "mtfl": Dataset("mtfl:MTFL", "MTFL faces with five landmarks and four attributes"),
+    "mtfl": Dataset("mtfl:MTFL", "MTFL faces with five landmarks and four attributes", ("from-zero",)),
     "cats": Dataset("cats:Cats", "cat heads (CAT), seven of nine landmarks"),
     "cars": Dataset("cars:Cars", "profile cars of PASCAL3D+, six landmarks"),
     "shoes": Dataset("shoes:Shoes", "shoes on white: UT Zappos50k, or any folder of product photos"),

@@ -5,6 +5,9 @@
 
 The four kinds of image in it are framed differently. A fixed crop for each kind, which looks at no
 landmark, brings them to one framing: eyes about 0.29 of the crop apart, the face in its middle.
+
+The lists disagree in how they count: the labels of the AFLW faces count pixels from 1, as MATLAB does, the
+others do not. `mtfl` takes all numbers as they stand, as everybody does; `mtfl-from-zero` mends those labels.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ LISTS = {"train": "training.txt", "labels": "training.txt", "test": "testing.txt
 class MTFL:
     def __init__(self, folder: Path, split: Split = "train", variant: str = "") -> None:
         self.folder = folder
-        self.description = f"mtfl:{folder}"
+        self.description = f"mtfl-{variant}:{folder}" if variant else f"mtfl:{folder}"
         self.words: tuple[str, ...] = (self.description,)
         listing = require(folder / LISTS[split], "MTFL")
         self.paths: list[str] = []
@@ -49,7 +52,10 @@ class MTFL:
             classes.append(values[10:])
         if not points:
             raise CairnsError(f"{listing} lists no image.")
-        self.annotations: Annotations | None = Annotations(LANDMARKS, np.array(points), (0, 1))
+        places = np.array(points)
+        if variant == "from-zero":
+            places[[path.startswith("AFLW/") for path in self.paths]] -= 1
+        self.annotations: Annotations | None = Annotations(LANDMARKS, places, (0, 1))
         self.attributes: Attributes | None = Attributes(ATTRIBUTES, np.array(classes, np.int64))
 
     def __len__(self) -> int:
