@@ -26,10 +26,11 @@ from cairns.model.autoencoder import Autoencoder
 from cairns.presets import preset
 from cairns.sources import open_source
 from cairns.training import schedule
+from cairns.training.light import relit
 from cairns.training.optimiser import optimiser_of
 from cairns.training.prepared import prepare
 from cairns.training.recalibrate import recalibrate
-from cairns.training.step import generator_of, jitter
+from cairns.training.step import generator_of
 from cairns.warps.tps import RandomTPS
 from tables import show
 
@@ -69,7 +70,7 @@ def main() -> None:
                 config = with_steps(config, total)
             generator = generator_of(0, step)
             batch = np.sort(train[schedule.batch_rows(len(train), config.train.batch_size, step, 0)])
-            pixels = jitter(images.batch(batch), config.train.brightness, config.train.contrast, generator)
+            pixels = relit(images.batch(batch), config.train, generator)
             warp = tps.draw(torch.zeros(len(batch), len(names), 2), generator, 0.0)
             warped = geometry.sample(pixels, warp.pixels).contiguous(memory_format=torch.channels_last)
             found = detector.train()(warped)

@@ -24,9 +24,10 @@ from cairns.model.decoder import score_maps
 from cairns.nets.hourglass import LEAK
 from cairns.presets import preset
 from cairns.training import schedule
+from cairns.training.light import relit
 from cairns.training.optimiser import optimiser_of
 from cairns.training.speed import matrix_product_gflops, step_gflop
-from cairns.training.step import generator_of, jitter, step_losses
+from cairns.training.step import generator_of, step_losses
 from cairns.warps.tps import RandomTPS, basis, solver
 from tables import seconds, show
 
@@ -89,7 +90,7 @@ def plain_port(config: Config, batch: int) -> Callable[[], None]:
 
     def step() -> None:
         generator = generator_of(0, 0)
-        pixels = jitter(images, config.train.brightness, config.train.contrast, generator)
+        pixels = relit(images, config.train, generator)
         padded = F.pad(pixels, (margin,) * 4, mode="replicate")
         first = model.detector(padded)
         warped, back = warp(pixels, generator)

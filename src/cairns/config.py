@@ -92,7 +92,10 @@ class TrainConfig:
     landmark_points_at: tuple[int, int] = (1154, 2308)  # landmark control points: from none to all
     brightness: float = 0.125  # plus or minus, of the colour range
     contrast: float = 0.5  # factor 1 plus or minus
-    relight: bool = False  # the warped copy of an image gets a brightness and a contrast of its own
+    tint: float = (
+        0.0  # colours faded at random, and each channel's factor 1 plus or minus this; the paper: none
+    )
+    relight: bool = False  # the warped copy of an image gets a brightness, contrast and tint of its own
     mirror: bool = False  # half of the images mirrored: for objects that look the same then, such as faces
     part: Literal["all", "decoder"] = "all"  # decoder: landmarks stay as they are; see `training/edits.py`
     ema: float = 0.0  # decay of the weights' moving average that is kept as the model; 0 for none
@@ -202,6 +205,7 @@ LEAST: dict[str, float] = {
     "train.steps": 1,
     "train.batch_size": 2,
     "train.beta2": 0,
+    "train.tint": 0,
     "train.weight_decay": 0,
     "train.warmup": 0,
     "train.ema": 0,

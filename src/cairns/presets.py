@@ -145,7 +145,7 @@ def compact(landmarks: int, channels: int = 3) -> Config:
         model=ModelConfig(landmarks=landmarks, channels=channels),
         losses=LossConfig(sep_sigma=sep_sigma, sep=sep),
         warp=WarpConfig(),
-        train=TrainConfig(optimiser="muon", learning_rate=0.02),
+        train=TrainConfig(optimiser="muon", learning_rate=0.02, tint=0.25, relight=True),
         preset=f"compact-{landmarks}",
     )
 

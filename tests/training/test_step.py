@@ -11,8 +11,8 @@ from cairns import losses
 from cairns.config import Config
 from cairns.model.autoencoder import Autoencoder
 from cairns.training import schedule
-from cairns.training import step as module
-from cairns.training.step import generator_of, jitter, step_losses
+from cairns.training.light import relit
+from cairns.training.step import generator_of, step_losses
 from cairns.warps.tps import RandomTPS
 
 
@@ -24,37 +24,6 @@ def config(request: pytest.FixtureRequest) -> Config:
 def images_for(config: Config, count: int = 4) -> torch.Tensor:
     size = config.model.image_size
     return torch.rand(count, config.model.channels, size, size, generator=torch.Generator().manual_seed(0))
-
-
-def test_brightness_moves_an_image_by_no_more_than_its_bound() -> None:
-    images = torch.full((500, 3, 4, 4), 0.5)
-    moved = jitter(images, 0.1, 0.0, generator_of(0, 0)) - images
-    assert moved.abs().max() <= 0.1 + 1e-6
-    assert moved.amin() < -0.09
-    assert moved.amax() > 0.09
-    assert (moved.amax((1, 2, 3)) - moved.amin((1, 2, 3))).max() < 1e-6  # one draw for an image
-
-
-def test_contrast_scales_about_the_mean_by_no_more_than_its_bound() -> None:
-    images = torch.full((500, 3, 4, 4), 0.4)
-    images[:, :, :2] = 0.6
-    spread = jitter(images, 0.0, 0.2, generator_of(0, 0))
-    gain = (spread.amax((1, 2, 3)) - spread.amin((1, 2, 3))) / 0.2
-    assert 0.8 - 1e-5 <= gain.min() < 0.82
-    assert 1.18 < gain.max() <= 1.2 + 1e-5
-    torch.testing.assert_close(spread.mean((1, 2, 3)), images.mean((1, 2, 3)))
-
-
-def test_jitter_stays_within_the_colour_range() -> None:
-    images = torch.rand(50, 3, 6, 6, generator=torch.Generator().manual_seed(1))
-    found = jitter(images, 0.5, 0.9, generator_of(0, 0))
-    assert found.min() == 0
-    assert found.max() == 1
-
-
-def test_no_jitter_changes_nothing() -> None:
-    images = torch.rand(5, 3, 6, 6)
-    torch.testing.assert_close(jitter(images, 0.0, 0.0, generator_of(0, 0)), images)
 
 
 def test_randomness_follows_from_seed_and_step() -> None:
@@ -96,21 +65,20 @@ def test_another_seed_gives_other_warps(micro: Config) -> None:
     assert not torch.equal(first, other)
 
 
-def test_images_are_jittered_as_the_config_says(
-    micro: Config, micro_colour: Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[tuple[float, float]] = []
+def test_images_are_decoded_in_their_light(micro_colour: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[torch.Tensor] = []
 
-    def noted(images: torch.Tensor, brightness: float, contrast: float, _: object) -> torch.Tensor:
-        calls.append((brightness, contrast))
-        return images
+    def noted(decoded: torch.Tensor, images: torch.Tensor, _: float) -> torch.Tensor:
+        seen.append(images)
+        return decoded.mean()
 
-    monkeypatch.setattr(module, "jitter", noted)
-    grey = replace(micro, train=replace(micro.train, brightness=0.1))
-    for config in (micro, grey, micro_colour):  # the first has neither
-        model = Autoencoder(config.model, seed=0)
-        step_losses(model, images_for(config), RandomTPS(config.warp, config.model), config, step=0)
-    assert calls == [(0.1, 0.0), (micro_colour.train.brightness, micro_colour.train.contrast)]
+    monkeypatch.setattr(losses, "reconstruction", noted)
+    model, tps = Autoencoder(micro_colour.model, seed=0), RandomTPS(micro_colour.warp, micro_colour.model)
+    images = images_for(micro_colour)
+    step_losses(model, images, tps, micro_colour, step=5)
+    expected = relit(images, micro_colour.train, generator_of(micro_colour.train.seed, 5))
+    assert not torch.equal(expected, images)
+    torch.testing.assert_close(seen[0], expected)
 
 
 def test_the_warped_copy_gets_a_light_of_its_own(micro_colour: Config) -> None:

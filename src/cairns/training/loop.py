@@ -35,13 +35,14 @@ from cairns.training.checkpoint import (
     write_atomically,
 )
 from cairns.training.flows import prepare_flows
+from cairns.training.light import relit
 from cairns.training.optimiser import optimiser_of
 from cairns.training.prepared import Prepared, prepare, to_tensor
 from cairns.training.progress import Progress
 from cairns.training.recalibrate import recalibrate
 from cairns.training.run import Run, claim, discard, lock, set_aside
 from cairns.training.speed import matrix_product_gflops, step_gflop
-from cairns.training.step import generator_of, jitter, step_losses
+from cairns.training.step import generator_of, step_losses
 from cairns.warps.tps import RandomTPS
 
 LOG_TIMES = 200  # lines in log.jsonl over a run
@@ -227,7 +228,7 @@ def batches(images: Prepared, rows: np.ndarray, count: int, settings: TrainConfi
     generator = generator_of(settings.seed, settings.steps)
     for start in range(0, max(1, len(chosen) - size + 1), size):
         part = images.batch(chosen[start : start + size])
-        yield jitter(part, settings.brightness, settings.contrast, generator)
+        yield relit(part, settings, generator)
 
 
 @torch.no_grad()

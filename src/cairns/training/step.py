@@ -13,17 +13,9 @@ from cairns.model.autoencoder import Autoencoder
 from cairns.training import schedule
 from cairns.training.edits import edit_losses
 from cairns.training.flows import Pairs
+from cairns.training.light import relit
 from cairns.warps import flow
 from cairns.warps.tps import RandomTPS
-
-
-def jitter(images: Tensor, brightness: float, contrast: float, generator: torch.Generator) -> Tensor:
-    """Random contrast (about the image's mean) and brightness, one draw per image, clipped to [0, 1]."""
-    shape = (len(images), 1, 1, 1)
-    gain = 1 + contrast * (2 * torch.rand(shape, generator=generator) - 1)
-    shift = brightness * (2 * torch.rand(shape, generator=generator) - 1)
-    mean = images.mean((1, 2, 3), keepdim=True)
-    return ((images - mean) * gain + mean + shift).clamp(0, 1)
 
 
 def generator_of(seed: int, step: int) -> torch.Generator:
@@ -47,15 +39,14 @@ def step_losses(
     if config.train.mirror:
         mirrored = torch.rand(len(images), generator=generator) < 0.5
         images = torch.where(mirrored[:, None, None, None], images.flip(3), images)
-    if config.train.brightness or config.train.contrast:
+    if pairs is None:
+        images = relit(images, config.train, generator)
+    else:
         # Both frames of a pair side by side, so that they get the same.
-        whole = images if pairs is None else torch.cat((images, pairs.earlier), dim=3)
-        whole = jitter(whole, config.train.brightness, config.train.contrast, generator)
-        if pairs is None:
-            images = whole
-        else:
-            images, earlier = whole.chunk(2, dim=3)
-            pairs = replace(pairs, earlier=earlier)
+        images, earlier = relit(torch.cat((images, pairs.earlier), dim=3), config.train, generator).chunk(
+            2, dim=3
+        )
+        pairs = replace(pairs, earlier=earlier)
     if config.train.part == "decoder":
         return edit_losses(model, images, config, generator)
     padded = model.pad(images)
@@ -68,7 +59,7 @@ def step_losses(
         by_flow = pairs.known & (torch.rand(len(images), generator=generator) < config.warp.flow_share)
         warped = torch.where(by_flow[:, None, None, None], model.pad(pairs.earlier), warped)
     if config.train.relight:
-        warped = jitter(warped, config.train.brightness, config.train.contrast, generator)
+        warped = relit(warped, config.train, generator)
     moved = model.detector(warped)
     decoded = model.decode(detection.landmarks, model.describe(padded, detection))
     mapped, landmarks = warp.map(moved.landmarks), detection.landmarks
