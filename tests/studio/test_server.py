@@ -330,7 +330,8 @@ def test_a_morph_goes_to_another_appearance_too(served: Any, morph: Any, editor:
     last = editor.decode(replace(look, landmarks=SPREAD))
     last = cv2.resize(last, (256, 256), interpolation=cv2.INTER_CUBIC)
     gap = (shown.shape[0] - 256) // 2
-    np.testing.assert_array_equal(shown[gap:-gap, -256 - gap : -gap], last)
+    # Decoded alone here and as one of nine there: the last bit of a sum may round a colour the other way.
+    np.testing.assert_allclose(shown[gap:-gap, -256 - gap : -gap].astype(int), last.astype(int), atol=1)
 
 
 # A new appearance
