@@ -26,6 +26,19 @@ def images_for(config: Config, count: int = 4) -> torch.Tensor:
     return torch.rand(count, config.model.channels, size, size, generator=torch.Generator().manual_seed(0))
 
 
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[torch.Tensor]:
+    """The images that the decoder is asked to draw again, a batch for each step."""
+    found: list[torch.Tensor] = []
+
+    def noted(decoded: torch.Tensor, images: torch.Tensor, _: float) -> torch.Tensor:
+        found.append(images)
+        return decoded.mean()
+
+    monkeypatch.setattr(losses, "reconstruction", noted)
+    return found
+
+
 def test_randomness_follows_from_seed_and_step() -> None:
     def draw(seed: int, step: int) -> list[float]:
         return torch.rand(4, generator=generator_of(seed, step)).tolist()
@@ -65,14 +78,7 @@ def test_another_seed_gives_other_warps(micro: Config) -> None:
     assert not torch.equal(first, other)
 
 
-def test_images_are_decoded_in_their_light(micro_colour: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[torch.Tensor] = []
-
-    def noted(decoded: torch.Tensor, images: torch.Tensor, _: float) -> torch.Tensor:
-        seen.append(images)
-        return decoded.mean()
-
-    monkeypatch.setattr(losses, "reconstruction", noted)
+def test_images_are_decoded_in_their_light(micro_colour: Config, seen: list[torch.Tensor]) -> None:
     model, tps = Autoencoder(micro_colour.model, seed=0), RandomTPS(micro_colour.warp, micro_colour.model)
     images = images_for(micro_colour)
     step_losses(model, images, tps, micro_colour, step=5)
@@ -96,14 +102,7 @@ def test_the_warped_copy_gets_a_light_of_its_own(micro_colour: Config) -> None:
     assert terms[0]["recon"].item() == terms[1]["recon"].item()
 
 
-def test_about_half_of_the_images_are_mirrored(micro: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[torch.Tensor] = []
-
-    def noted(decoded: torch.Tensor, images: torch.Tensor, _: float) -> torch.Tensor:
-        seen.append(images)
-        return decoded.mean()
-
-    monkeypatch.setattr(losses, "reconstruction", noted)
+def test_about_half_of_the_images_are_mirrored(micro: Config, seen: list[torch.Tensor]) -> None:
     config = replace(micro, train=replace(micro.train, mirror=True))
     model, tps = Autoencoder(config.model, seed=0), RandomTPS(config.warp, config.model)
     images = images_for(config, 64)
