@@ -92,9 +92,7 @@ class TrainConfig:
     landmark_points_at: tuple[int, int] = (1154, 2308)  # landmark control points: from none to all
     brightness: float = 0.125  # plus or minus, of the colour range
     contrast: float = 0.5  # factor 1 plus or minus
-    tint: float = (
-        0.0  # colours faded at random, and each channel's factor 1 plus or minus this; the paper: none
-    )
+    tint: float = 0.0  # colours faded at random, and each channel times 1 plus or minus this
     relight: bool = False  # the warped copy of an image gets a brightness, contrast and tint of its own
     mirror: bool = False  # half of the images mirrored: for objects that look the same then, such as faces
     part: Literal["all", "decoder"] = "all"  # decoder: landmarks stay as they are; see `training/edits.py`

@@ -132,8 +132,8 @@ def test_the_real_lists_have_ten_thousand_and_one_thousand_faces() -> None:
 
 
 @on_real_data
-def test_the_labels_of_the_test_faces_count_pixels_from_one() -> None:
-    """docs/experiments.md says so. They were drawn on a grid of 551 cells an edge for 160 pixels."""
+def test_the_labels_of_the_test_faces_lie_on_the_grid_of_a_count_from_one() -> None:
+    """551 cells for 160 pixels. A grid tells its offset only up to a step of 0.29 pixels: no proof of 1."""
     annotations = MTFL(REAL, "test").annotations
     assert annotations is not None
     cells = (annotations.points - 1) * 551 / 160

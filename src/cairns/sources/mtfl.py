@@ -6,8 +6,8 @@
 The four kinds of image in it are framed differently. A fixed crop for each kind, which looks at no
 landmark, brings them to one framing: eyes about 0.29 of the crop apart, the face in its middle.
 
-The lists disagree in how they count: the labels of the AFLW faces count pixels from 1, as MATLAB does, the
-others do not. `mtfl` takes all numbers as they stand, as everybody does; `mtfl-from-zero` mends those labels.
+The labels of the AFLW faces lie about a pixel off those of the others, as if they counted pixels from 1 (the
+evidence: docs/sources.md). `mtfl` takes all numbers as they stand; `mtfl-from-zero` takes that pixel off.
 """
 
 from __future__ import annotations
