@@ -93,14 +93,12 @@ async function drain() {
         headers: { "content-type": "application/json" },
         body: JSON.stringify(now),
       });
-      const url = URL.createObjectURL(await response.blob());
       const image = byId("result");
-      const old = image.src;
-      await new Promise((resolve) => {
-        image.onload = image.onerror = resolve;
-        image.src = url;
-      });
-      if (old.startsWith("blob:")) URL.revokeObjectURL(old);
+      const next = image.cloneNode();
+      next.src = URL.createObjectURL(await response.blob());
+      await next.decode(); // the page never shows, or saves, a picture that is half there
+      image.replaceWith(next);
+      if (image.src.startsWith("blob:")) URL.revokeObjectURL(image.src);
       const took = performance.now() - started;
       drawn += 1;
       document.documentElement.dataset.drawn = String(drawn);
