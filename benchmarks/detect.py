@@ -32,6 +32,8 @@ class Options:
     """Where the images come from."""
     model: str = "faces-10"
     """A run folder, or the name of a shipped model."""
+    looks: int | None = None
+    """How often to look at each image, in place of the model's own number."""
     images: int = 640
     """How many images."""
     repeats: int = 3
@@ -42,7 +44,11 @@ class Options:
 
 def main() -> None:
     options = tyro.cli(Options, description=__doc__)
-    predictor, source, dlib = Predictor.load(options.model), open_source(options.source), Dlib()
+    predictor, source, dlib = (
+        Predictor.load(options.model, options.looks),
+        open_source(options.source),
+        Dlib(),
+    )
     chosen = np.linspace(0, len(source) - 1, min(options.images, len(source))).astype(int)
     squares, places, crops = [], [], []
     for index in map(int, chosen):
@@ -74,7 +80,7 @@ def main() -> None:
             for name, job in jobs.items()
         ]
     show(rows, options.json)
-    print(f"{len(crops)} images of {SIZE} pixels, {torch.get_num_threads()} threads")
+    print(f"{predictor.looks} looks, {len(crops)} images of {SIZE} pixels, {torch.get_num_threads()} threads")
 
 
 if __name__ == "__main__":

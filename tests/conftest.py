@@ -24,7 +24,7 @@ from cairns.generation.run import GeneratorRun
 from cairns.generation.train import train as train_generator
 from cairns.geometry import Placement
 from cairns.presets import tiny
-from cairns.sources.base import Annotations, Attributes
+from cairns.sources.base import Annotations, Attributes, Source
 from cairns.sources.digits import Digits
 from cairns.training import loop
 from cairns.training.run import Run
@@ -39,6 +39,27 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(loop, "matrix_product_gflops", partial(matrix_product_gflops, 256, 1))
     yield
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def tear(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Begin a training that goes out from a model, and break it off at its sixth step."""
+
+    def begin(config: Config, source: Source, out: Path, start: Path) -> None:
+        taken = loop.step_losses
+
+        def stopping(*args: Any) -> dict[str, torch.Tensor]:
+            if args[4] == 5:
+                raise KeyboardInterrupt
+            return taken(*args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+            patch.setattr(loop, "step_losses", stopping)
+            with pytest.raises(KeyboardInterrupt):
+                loop.train(config, source, out, start=start)
+
+    return begin
 
 
 @pytest.fixture(scope="session")

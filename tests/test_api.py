@@ -19,6 +19,7 @@ from cairns.errors import CairnsError
 from cairns.presets import compact, preset, tiny
 from cairns.sources import open_source
 from cairns.training.run import Run
+from cairns.training.schedule import weights
 
 
 def bytes_of(folder: Path) -> dict[Path, bytes]:
@@ -216,3 +217,13 @@ def test_every_kind_of_image_can_be_trained_on(tmp_path: Path, micro_colour: Con
     run = api.train(folder, tmp_path / "run", config=micro_colour, steps=2, threads=1)
     assert run.summary()["train_images"] == 7
     assert run.summary()["skipped"] == {}
+
+
+def test_trained_further_a_model_keeps_the_weights_its_losses_ended_with() -> None:
+    config = preset("compact-10")
+    after = api.further(config)
+    assert after.losses.recon == pytest.approx(10 * config.losses.recon)
+    assert after.losses.eqv == pytest.approx(config.train.eqv_rise * config.losses.eqv)
+    for step in (0, after.train.steps):
+        assert weights(after, step)["eqv"] == after.losses.eqv
+        assert weights(after, step)["recon"] == after.losses.recon

@@ -45,7 +45,7 @@ def test_round_trip_of_every_preset(name: str) -> None:
 def test_to_dict_is_plain_and_complete() -> None:
     """Only JSON types, and a changed leaf is seen."""
     tree = to_dict(replace(Config(), fit="crop"))
-    assert set(tree) == {"model", "losses", "warp", "train", "video", "preset", "fit"}
+    assert set(tree) == {"model", "losses", "warp", "train", "video", "preset", "fit", "looks"}
     assert tree["fit"] == "crop"
     assert tree["train"]["landmark_points_at"] == [1154, 2308]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -11,7 +14,21 @@ from numpy.typing import NDArray
 from scipy.ndimage import center_of_mass, map_coordinates
 
 from cairns.errors import CairnsError
-from cairns.geometry import Fit, Placement, around, axis, extract, fit_box, grid, pad, parse_box, sample
+from cairns.geometry import (
+    Fit,
+    Placement,
+    around,
+    axis,
+    extract,
+    fit_box,
+    grid,
+    moved,
+    pad,
+    parse_box,
+    sample,
+    similarity,
+    turned,
+)
 
 EDGES = st.integers(1, 10_000)
 PLACES = st.builds(Placement, st.integers(-10_000, 10_000), st.integers(-10_000, 10_000), EDGES, EDGES)
@@ -284,3 +301,38 @@ def test_a_box_without_an_area_is_refused(text: str) -> None:
     with pytest.raises(CairnsError, match="at least one pixel wide and high; got") as caught:
         parse_box(text)
     assert repr(text) in str(caught.value)
+
+
+def points_of(seed: int, *shape: int) -> torch.Tensor:
+    return torch.rand(*shape, 2, generator=torch.Generator().manual_seed(seed))
+
+
+def test_similarity_finds_turn_scale_and_shift_that_were_applied() -> None:
+    shape = points_of(0, 6)
+    matrix = 1.3 * torch.tensor([[math.cos(0.7), -math.sin(0.7)], [math.sin(0.7), math.cos(0.7)]])
+    found = similarity(shape, (shape @ matrix.T + torch.tensor([0.2, -0.1]))[None])
+    torch.testing.assert_close(found[0], torch.cat((matrix, torch.tensor([[0.2], [-0.1]])), 1))
+
+
+def test_similarity_is_the_best_of_its_kind_as_opencv_finds_it() -> None:
+    """OpenCV's estimate without outliers is a least-squares similarity, too."""
+    shape, points = points_of(1, 12), points_of(2, 3, 12)
+    for one, found in zip(points, similarity(shape, points), strict=True):
+        expected, _ = cv2.estimateAffinePartial2D(
+            shape.double().numpy(), one.double().numpy(), method=cv2.RANSAC, ransacReprojThreshold=1e6
+        )
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_similarity_of_one_point_is_a_shift() -> None:
+    found = similarity(torch.tensor([[0.5, 0.25]]), torch.tensor([[[0.75, 0.5]]]))
+    torch.testing.assert_close(found, torch.tensor([[[1.0, 0, 0.25], [0, 1, 0.25]]]))
+
+
+def test_turned_keeps_the_middle_and_turns_before_the_map() -> None:
+    maps = torch.tensor([[[2.0, 0, 0.1], [0, 2, 0.3]]])
+    quarter = turned(maps, math.pi / 2)
+    points = torch.tensor([[[0.5, 0.5], [1.0, 0.5]]])
+    # The middle stays; the right edge's middle goes to the bottom's.
+    expected = moved(maps, torch.tensor([[[0.5, 0.5], [0.5, 1.0]]]))
+    torch.testing.assert_close(moved(quarter, points), expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,8 +17,11 @@ from cairns.config import Config
 from cairns.errors import CairnsError, UnreadableImage
 from cairns.geometry import Placement, extract, fit_box
 from cairns.model.autoencoder import Autoencoder
+from cairns.model.looks import look
 from cairns.predictor import Predictor, find_model
+from cairns.sources.digits import Digits
 from cairns.sources.images import to_channels
+from cairns.training.prepared import to_tensor
 from cairns.training.run import Run
 
 
@@ -194,3 +198,43 @@ def test_a_damaged_model_is_refused(tiny_run: Run, colour_run: Run, tmp_path: Pa
         shutil.copy(colour_run.model_file, run.model_file)
     with pytest.raises(CairnsError, match=r"model\.safetensors"):
         Predictor.load(run.folder)
+
+
+def test_a_model_looks_as_often_as_its_config_says(tiny_run: Run, tmp_path: Path) -> None:
+    """Three looks at a digit are those of `look`, in pixels of the image; one look is the detector's own."""
+    run = Run(tmp_path / "run")
+    shutil.copytree(tiny_run.folder, run.folder)
+    shape = run.shape()
+    assert shape is not None
+    once, thrice = Predictor.load(run.folder), Predictor.load(run.folder, looks=3)
+    assert (once.looks, thrice.looks) == (1, 3)
+    digit = Digits().image(7)
+    square, _ = once.prepare(digit)
+    tensor = to_tensor(square[None])
+    with torch.inference_mode():
+        expected, trust = look(once.model, tensor, torch.tensor(shape), 3)
+        alone = once.model.detect(tensor).landmarks
+    found = thrice.detect(digit)
+    np.testing.assert_allclose(found.points, 28 * expected[0].double().numpy(), atol=1e-4)
+    np.testing.assert_allclose(found.confidence, trust[0].double().numpy(), atol=1e-6)
+    np.testing.assert_allclose(once.glance(square[None]), alone.double().numpy(), atol=1e-6)
+    np.testing.assert_allclose(thrice.glance(square[None]), alone.double().numpy(), atol=1e-6)
+    assert np.abs(found.points - once.detect(digit).points).max() > 1e-3
+
+
+def test_a_model_without_a_mean_shape_looks_once(micro: Config, tiny_run: Run, tmp_path: Path) -> None:
+    assert Predictor(Autoencoder(micro.model), replace(micro, looks=3)).looks == 1
+    run = Run(tmp_path / "run")
+    shutil.copytree(tiny_run.folder, run.folder)
+    meta = run.meta()
+    del meta["shape"]
+    run.config_file.write_text(json.dumps(meta))
+    assert Predictor.load(run.folder, looks=1).looks == 1
+    with pytest.raises(CairnsError, match=r"does not know its mean shape, so it cannot look more than once"):
+        Predictor.load(run.folder, looks=3)
+
+
+@pytest.mark.parametrize("looks", [0, -1, 17])
+def test_an_impossible_number_of_looks_is_refused(tiny_run: Run, looks: int) -> None:
+    with pytest.raises(CairnsError, match=rf"looks must be between 1 and 16; got {looks}"):
+        Predictor.load(tiny_run.folder, looks=looks)

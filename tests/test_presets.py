@@ -283,9 +283,13 @@ def test_an_hour_is_compact_for_longer() -> None:
     found, base = preset("hour-30"), preset("compact-30")
     assert (found.model, found.losses, found.warp) == (base.model, base.losses, base.warp)
     assert found.train.eqv_rise == base.train.eqv_rise
-    assert found.train.steps == 12_000
-    assert found.train.recon_raise_at == (6000,)  # half-way, as there
+    assert found.train.steps == 14_000
+    assert found.train.recon_raise_at == (7000,)  # half-way, as there
     assert found.preset == "hour-30"
+
+
+def test_every_preset_looks_once() -> None:
+    assert {preset(name).looks for name in [*PAPER_PRESETS, "compact-10", "hour-30", "tiny-7"]} == {1}
 
 
 def test_every_preset_keeps_to_the_losses_of_the_paper() -> None:

@@ -40,8 +40,10 @@ class Ship:
     """The terms of that data."""
     use: str
     """What it is meant for."""
-    command: str
-    """The command that trained it."""
+    command: tuple[str, ...]
+    """The commands that trained it, in order."""
+    training: str = ""
+    """How it was trained, where that was more than the last of them."""
     evaluation: Path | None = None
     """The JSON of `cairns evaluate` or `cairns fit`, where there are annotations."""
     edits: Path | None = None
@@ -69,7 +71,7 @@ def main() -> None:
         "warp_error_percent": round(100 * summary["warp_error"], 2),
         "data": args.data,
         "terms": args.terms,
-        "command": args.command,
+        "command": args.command[0],
     }
     folder = ZOO / args.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,23 +105,25 @@ def error_words(summary: dict[str, Any], measured: dict[str, Any] | None) -> str
     return (
         f"{measured['error_percent']:.2f} % of the {measured['unit']} on "
         f"{measured['test_images']:,} test images "
-        f"({measured['protocol']}, {measured['labels']:,} labels)"
+        f"({measured['protocol']}, {measured['labels']:,} labels, "
+        f"{measured['looks']} look{'s' * (measured['looks'] > 1)} at each image)"
     )
 
 
 def text(args: Ship, run: Run, card: dict[str, Any], measured: dict[str, Any] | None) -> str:
     config, summary, versions = run.config(), run.summary(), run.meta()["versions"]
+    before = "" if args.training else f", {summary['warp_error_before']:.1%} before training"
     rows = {
         "data": f"{args.data}. No label was used in training",
         "terms": f"{args.terms}; they hold for the weights too",
         "model": f"`{config.preset}`, {summary['parameters']:,} parameters, "
         f"{config.model.image_size} pixels, {run.model_file.stat().st_size / 1e6:.1f} MB",
-        "training": f"{summary['steps']:,} steps of {config.train.batch_size} images at "
+        "training": args.training
+        or f"{summary['steps']:,} steps of {config.train.batch_size} images at "
         f"{summary['images_per_second']:.0f} images/s on two CPU cores, seed {config.train.seed}",
         **edit_row(args.edits),
         "error": card["error"],
-        "warp error": f"{summary['warp_error']:.2%} of the image edge, "
-        f"{summary['warp_error_before']:.1%} before training. {kept_out(summary)}",
+        "warp error": f"{summary['warp_error']:.2%} of the image edge{before}. {kept_out(summary)}",
         "health": verdict_counts(summary["health"]),
         "made with": ", ".join(f"{name} {version}" for name, version in versions.items()),
     }
@@ -128,7 +132,7 @@ def text(args: Ship, run: Run, card: dict[str, Any], measured: dict[str, Any] | 
             f"{name} {value:.1f} %" for name, value in measured["per_landmark"].items()
         )
         rows["mean shape"] = f"{measured['baseline_mean_shape_percent']:.1f} %, the same way"
-    commands = "\n".join(f"    {command}" for command in (args.command, args.edits_command) if command)
+    commands = "\n".join(f"    {command}" for command in (*args.command, args.edits_command) if command)
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
     return f"""# {args.name}
 

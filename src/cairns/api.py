@@ -16,7 +16,7 @@ from cairns.presets import compact, preset, tiny
 from cairns.sources import Source, open_source
 from cairns.sources.images import has_colour
 from cairns.training.run import Run
-from cairns.training.schedule import recon_weight
+from cairns.training.schedule import weights
 
 FURTHER = 3  # a model is trained further for a third of its first training
 FOR_EDITS = (
@@ -26,12 +26,22 @@ FOR_EDITS = (
     "train.beta2=0.999",
     "warp.flow_share=0",
 )
+SELF_TAUGHT = (
+    "train.part=detector",
+    "train.gamma=0.4",
+    "train.shade=0.4",
+    "train.blur=1",
+    "warp.flow_share=0",
+)
 LOOKED_AT = 32  # images that decide which preset suits
 
 
-def load(model: str | Path) -> Predictor:
-    """A model ready to detect: from a run folder, or a shipped model by its name."""
-    return Predictor.load(model)
+def load(model: str | Path, looks: int | None = None) -> Predictor:
+    """A model ready to detect: from a run folder, or a shipped model by its name.
+
+    `looks`: how often to look at each image, in place of the model's own number; 1 is fastest.
+    """
+    return Predictor.load(model, looks)
 
 
 def train(
@@ -45,6 +55,7 @@ def train(
     values: Sequence[str] = (),
     start: str | Path | None = None,
     for_edits: bool = False,
+    self_taught: bool = False,
     threads: int | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -54,6 +65,7 @@ def train(
     `source` is a folder, image files, videos, or a name such as "digits"; a resumed run knows its own.
     `start`: a run folder or shipped model whose weights and config training goes out from.
     `for_edits`: only its decoder is trained, so that images follow moved landmarks.
+    `self_taught`: only its detector is trained, to find by one look what it found by several.
     """
     import torch
 
@@ -67,7 +79,12 @@ def train(
     torch.set_num_threads(threads or os.cpu_count() or 1)
     out = Path(out)
     if resume:
-        if any(value is not None for value in (landmarks, preset, steps, config)) or values or for_edits:
+        if (
+            any(value is not None for value in (landmarks, preset, steps, config))
+            or values
+            or for_edits
+            or self_taught
+        ):
             raise CairnsError("A resumed run keeps its own config: give --resume without other settings.")
         run = Run(out)
         chosen = run.config()
@@ -76,11 +93,15 @@ def train(
         if start is not None:
             if landmarks is not None or preset is not None or config is not None:
                 raise CairnsError("A model that is trained further keeps its landmarks and its config.")
-            config = further(find_model(start).config())
+            config = find_model(start).config()
+            if not (self_taught and config.train.part == "detector"):  # once more in the same way
+                config = further(config)
         elif isinstance(config, str | Path) and preset is None:
             config = load_config(Path(config))
-        if for_edits:
-            values = (*FOR_EDITS, *values)
+        if for_edits and self_taught:
+            raise CairnsError("A training for edits and one by its own looks are two: one after the other.")
+        if for_edits or self_taught:
+            values = (*(FOR_EDITS if for_edits else SELF_TAUGHT), *values)
         known = config if isinstance(config, Config) else Config()
         video = with_values(known, values).video
         images = open_source(source, video=video)
@@ -89,12 +110,12 @@ def train(
             chosen = with_steps(chosen, steps)
         chosen = with_values(chosen, values)
     check(chosen)
-    weights = None
+    file = None
     if start is not None:
         # Before anything is written or replaced: there are such weights, and they fit.
-        weights = find_model(start).model_file
-        load_weights(Autoencoder(chosen.model), load_tensors(weights)[0], weights)
-    run = train_config(chosen, images, out, start=weights, resume=resume, overwrite=overwrite)
+        file = find_model(start).model_file
+        load_weights(Autoencoder(chosen.model), load_tensors(file)[0], file)
+    run = train_config(chosen, images, out, start=file, resume=resume, overwrite=overwrite)
     write_report(run)
     return run
 
@@ -123,8 +144,13 @@ def further(config: Config) -> Config:
     """A model's own config to train it further with: gentler, and with nothing left to settle first."""
     train = with_steps(config, max(1, config.train.steps // FURTHER)).train
     rate = config.train.learning_rate / 4
-    train = replace(train, learning_rate=rate, recon_raise_at=(), landmark_points_at=(0, 0), part="all")
-    losses = replace(config.losses, recon=recon_weight(config, config.train.steps))
+    train = replace(
+        train, learning_rate=rate, recon_raise_at=(), landmark_points_at=(0, 0), eqv_rise=1.0, part="all"
+    )
+    if config.train.part == "detector":  # the harder light was for that alone
+        train = replace(train, gamma=0.0, shade=0.0, blur=0.0)
+    final = weights(config, config.train.steps)
+    losses = replace(config.losses, recon=final["recon"], eqv=final["eqv"])
     return replace(config, losses=losses, train=train)
 
 

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from cairns.errors import CairnsError
 
 MAX_LANDMARKS = 100
+MAX_LOOKS = 16
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,12 @@ class TrainConfig:
     brightness: float = 0.125  # plus or minus, of the colour range
     contrast: float = 0.5  # factor 1 plus or minus
     tint: float = 0.0  # colours faded at random, and each channel times 1 plus or minus this
-    relight: bool = False  # the warped copy of an image gets a brightness, contrast and tint of its own
+    gamma: float = 0.0  # colour values to the power of exp(plus or minus this)
+    shade: float = 0.0  # darker towards one side and brighter towards the other, by this at most
+    blur: float = 0.0  # half of the images are blurred, up to this part of the way to a mean over 5 pixels
+    relight: bool = False  # the warped copy of an image gets a light of its own: all of the above
     mirror: bool = False  # half of the images mirrored: for objects that look the same then, such as faces
-    part: Literal["all", "decoder"] = "all"  # decoder: landmarks stay as they are; see `training/edits.py`
+    part: Literal["all", "decoder", "detector"] = "all"  # alone: `training/edits.py`, `training/taught.py`
     ema: float = 0.0  # decay of the weights' moving average that is kept as the model; 0 for none
     recalibration_images: int = 1024  # for the batch-norm statistics of the final model
     seed: int = 0
@@ -126,6 +130,7 @@ class Config:
     video: VideoConfig = field(default_factory=VideoConfig)
     preset: str = "compact"
     fit: Literal["pad", "crop", "stretch"] = "pad"  # how an image becomes square
+    looks: int = 1  # at each image in detection; the paper's is 1; see `model/looks.py`
 
 
 def with_steps(config: Config, steps: int) -> Config:
@@ -204,6 +209,9 @@ LEAST: dict[str, float] = {
     "train.batch_size": 2,
     "train.beta2": 0,
     "train.tint": 0,
+    "train.gamma": 0,
+    "train.shade": 0,
+    "train.blur": 0,
     "train.weight_decay": 0,
     "train.warmup": 0,
     "train.ema": 0,
@@ -218,6 +226,8 @@ MOST = {
     "warp.landmark_share": 1,
     "warp.flow_share": 1,
     "train.beta2": 0.999999,
+    "train.shade": 1,
+    "train.blur": 1,
     "train.ema": 0.999999,
     "train.seed": 2**31 - 1,
 }
@@ -239,6 +249,8 @@ def check(config: Config) -> None:
         raise CairnsError(
             f"The number of landmarks must be between 1 and {MAX_LANDMARKS}; got {model.landmarks}."
         )
+    if not 1 <= config.looks <= MAX_LOOKS:
+        raise CairnsError(f"The number of looks must be between 1 and {MAX_LOOKS}; got {config.looks}.")
     for part in ("model", "losses", "warp", "train", "video"):
         for name, value in vars(getattr(config, part)).items():
             path = f"{part}.{name}"

@@ -162,3 +162,34 @@ def sample(images: Tensor, points: Tensor) -> Tensor:
     return torch.nn.functional.grid_sample(
         images, points * 2 - 1, mode="bilinear", padding_mode="border", align_corners=False
     )
+
+
+def similarity(shape: Tensor, points: Tensor) -> Tensor:
+    """The turn, scaling and shift (B, 2, 3) that bring (K, 2) nearest to each of (B, K, 2).
+
+    Without a mirror image; of a single point, or points in one place, a shift alone.
+    """
+    origin, centre = shape.mean(0), points.mean(1)
+    fixed, found = shape - origin, points - centre[:, None]
+    spread = fixed.square().sum()
+    if spread < 1e-12:
+        cos, sin = torch.ones(len(points)), torch.zeros(len(points))
+    else:
+        cos = (found * fixed).sum((1, 2)) / spread
+        sin = (found[..., 1] * fixed[:, 0] - found[..., 0] * fixed[:, 1]).sum(1) / spread
+    matrix = torch.stack((cos, -sin, sin, cos), -1).reshape(-1, 2, 2)
+    return torch.cat((matrix, (centre - matrix @ origin)[:, :, None]), dim=2)
+
+
+def turned(maps: Tensor, angle: float) -> Tensor:
+    """Maps (B, 2, 3) after a turn of the image about its middle."""
+    cos, sin = math.cos(angle), math.sin(angle)
+    turn = maps.new_tensor([[cos, -sin], [sin, cos]])
+    middle = maps.new_tensor([0.5, 0.5])
+    matrix = maps[:, :, :2]
+    return torch.cat((matrix @ turn, maps[:, :, 2:] + (matrix @ (middle - turn @ middle))[:, :, None]), dim=2)
+
+
+def moved(maps: Tensor, points: Tensor) -> Tensor:
+    """Points (B, n, 2) under affine maps (B, 2, 3)."""
+    return points @ maps[:, :, :2].mT + maps[:, None, :, 2]

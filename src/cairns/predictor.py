@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +11,11 @@ import torch
 from numpy.typing import NDArray
 
 from cairns import geometry
-from cairns.config import Config
+from cairns.config import Config, check
 from cairns.errors import CairnsError
 from cairns.model.autoencoder import Autoencoder
-from cairns.model.detector import confidence
+from cairns.model.looks import look
+from cairns.nets.hourglass import folded
 from cairns.sources.images import read_image, to_channels
 from cairns.training.checkpoint import load_tensors, load_weights
 from cairns.training.prepared import to_tensor
@@ -37,15 +38,24 @@ class Predictor:
     """Finds landmarks with a trained model. `Predictor.load` takes a run folder or a shipped model."""
 
     def __init__(
-        self, model: Autoencoder, config: Config, finder: str = "", names: Sequence[str] | None = None
+        self,
+        model: Autoencoder,
+        config: Config,
+        finder: str = "",
+        names: Sequence[str] | None = None,
+        shape: Sequence[Sequence[float]] | None = None,
     ) -> None:
         self.model = model.eval()
+        self.detector = folded(model.detector)
         self.config = config
+        self.shape = None if shape is None else torch.tensor(shape)  # (K, 2) mean landmarks in training
+        self.looks = config.looks if shape is not None else 1  # at each image; see `model/looks.py`
         self.names = tuple(names or map(str, range(config.model.landmarks)))  # what the landmarks are called
         self.finder = finder  # what it looks for on a photo by itself: "face", or nothing
 
     @classmethod
-    def load(cls, model: str | Path) -> Predictor:
+    def load(cls, model: str | Path, looks: int | None = None) -> Predictor:
+        """`looks`: how often to look at each image, in place of what the model's config says."""
         run = find_model(model)
         config = run.config()
         if not run.model_file.is_file():
@@ -54,7 +64,13 @@ class Predictor:
             )
         net = Autoencoder(config.model)
         load_weights(net, load_tensors(run.model_file)[0], run.model_file)
-        return cls(net, config, run.meta().get("finder", ""), run.names())
+        shape = run.shape()
+        if looks is not None:
+            config = replace(config, looks=looks)
+            check(config)
+            if looks > 1 and shape is None:
+                raise CairnsError(f"{model} does not know its mean shape, so it cannot look more than once.")
+        return cls(net, config, run.meta().get("finder", ""), run.names(), shape)
 
     @property
     def landmarks(self) -> int:
@@ -111,13 +127,18 @@ class Predictor:
         return geometry.extract(pixels, box, self.config.model.image_size), box
 
     @torch.inference_mode()
+    def glance(self, squares: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """Landmarks (B, K, 2) of prepared images by one look, as the decoder wants them: unit coordinates."""
+        parts = (to_tensor(squares[start : start + 64]) for start in range(0, len(squares), 64))
+        return np.concatenate([self.model.detect(part).landmarks.double().numpy() for part in parts])
+
+    @torch.inference_mode()
     def detect_prepared(
         self, squares: NDArray[np.uint8], places: Sequence[geometry.Placement]
     ) -> list[Landmarks]:
         """Landmarks of prepared images (B, size, size, C)."""
-        detection = self.model.detect(to_tensor(squares))
-        trust = confidence(detection, self.model.detector.cells).double().numpy()
-        points = detection.landmarks.double().numpy()
+        found, confidence = look(self.model, to_tensor(squares), self.shape, self.looks, self.detector)
+        points, trust = found.double().numpy(), confidence.double().numpy()
         return [Landmarks(place.to_original(points[i]), trust[i]) for i, place in enumerate(places)]
 
 

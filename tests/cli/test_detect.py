@@ -67,6 +67,22 @@ def face_run(colour_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 # Images
 
 
+def test_a_model_can_be_told_how_often_to_look(
+    cairns: Call, colour_run: Run, photos: Path, tmp_path: Path
+) -> None:
+    for looks in (1, 3):
+        out = tmp_path / str(looks)
+        said = cairns("detect", colour_run.folder, photos, "--looks", looks, "--out", out)
+        assert said.code == 0, said.err
+        model = Predictor.load(colour_run.folder, looks)
+        expected = np.concatenate([model.detect(path).points for path in sorted(photos.iterdir())])
+        np.testing.assert_allclose(points_of(rows_of(out)), expected, atol=0.02)
+    assert not np.allclose(points_of(rows_of(tmp_path / "1")), points_of(rows_of(tmp_path / "3")), atol=0.02)
+    said = cairns("detect", colour_run.folder, photos, "--looks", 0, "--out", tmp_path / "0")
+    assert said.code == 2
+    assert "The number of looks must be between 1 and 16; got 0." in said.err
+
+
 def test_detect_writes_pixels_of_every_image(
     cairns: Call, colour_run: Run, photos: Path, tmp_path: Path
 ) -> None:

@@ -269,19 +269,19 @@ def test_an_interrupted_flow_goes_on(
 
 @pytest.mark.parametrize("name", ["tiny-7", "compact-10", "celeba-10", "aflw-30"])
 def test_a_model_is_trained_further_gently(name: str) -> None:
-    """Its last reconstruction weight, all warps, a quarter of its rate, a third of its length."""
+    """The last weights of its losses, all warps, a quarter of its rate, a third of its length."""
     first = preset(name)
     config = api.further(first)
     last = first.train.steps
     assert config.train.steps == last // 3
     assert config.train.learning_rate == pytest.approx(first.train.learning_rate / 4)
     for step in (0, 1, config.train.steps - 1):
-        assert schedule.recon_weight(config, step) == pytest.approx(schedule.recon_weight(first, last))
+        assert schedule.weights(config, step) == pytest.approx(schedule.weights(first, last))
     assert schedule.landmark_share(config, 1) == schedule.landmark_share(first, last)
     assert (config.model, config.warp, config.video, config.fit) == (
         first.model, first.warp, first.video, first.fit
     )  # fmt: skip
-    assert replace(config.losses, recon=first.losses.recon) == first.losses
+    assert replace(config.losses, recon=first.losses.recon, eqv=first.losses.eqv) == first.losses
     assert api.further(with_steps(first, 2)).train.steps == 1
 
 

@@ -105,7 +105,7 @@ def test_the_result_is_the_protocol_s_number(make_source: type, predictor: Predi
     assert set(result) >= {
         "protocol", "source", "model", "landmarks", "labels", "train_images", "test_images", "error_percent",
         "per_landmark", "baseline_mean_shape_percent", "seconds", "by_labels", "split", "unit",
-        "protocol_text", "baseline_untrained_percent", "flip_aware", "regressor",
+        "protocol_text", "baseline_untrained_percent", "flip_aware", "regressor", "looks",
     }  # fmt: skip
     assert (result["protocol"], result["protocol_text"]) == ("lmdis", PROTOCOLS["lmdis"].text)
     assert result["source"] == "fake 2"
@@ -116,6 +116,7 @@ def test_the_result_is_the_protocol_s_number(make_source: type, predictor: Predi
     assert result["regressor"] == LEAST_SQUARES
     counts = [result[key] for key in ("landmarks", "labels", "train_images", "test_images")]
     assert counts == [4, 70, 70, 30]
+    assert result["looks"] == 1
 
     fit_x, fit_y = collect(predictor, train, "a")
     test_x, test_y = collect(predictor, test, "b")

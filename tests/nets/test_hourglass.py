@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from cairns.nets.hourglass import BATCH_NORM_EPS, LEAK, Hourglass, conv_block, initialise
+from cairns.nets.hourglass import BATCH_NORM_EPS, LEAK, Hourglass, conv_block, folded, initialise
 from cairns.nets.spec import parse
 
 NETS = [
@@ -167,3 +167,19 @@ def test_weights_are_he_normal() -> None:
             assert abs(module.weight.mean().item()) < 0.03 * expected
             assert module.bias is not None
             assert not module.bias.any()
+
+
+@pytest.mark.parametrize("text", NETS)
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_folded_net_gives_the_same_without_batch_norms(text: str, bias: bool) -> None:
+    net = build(text, bias=bias).train()
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(3):  # statistics of its own
+        net(2 * torch.rand(4, 3, 32, 32, generator=generator) - 0.5)
+    net.eval()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    small = folded(net)
+    images = torch.rand(2, 3, 32, 32, generator=generator)
+    torch.testing.assert_close(small(images), net(images), atol=1e-5, rtol=1e-4)
+    assert not any(isinstance(module, nn.BatchNorm2d) for module in small.modules())
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())

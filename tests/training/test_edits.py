@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -119,22 +120,11 @@ def test_landmarks_stay_bit_for_bit(colour_run: Run, photos: Path, tmp_path: Pat
 
 
 def test_a_decoder_alone_goes_on_where_it_was_stopped(
-    colour_run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    colour_run: Run, photos: Path, tmp_path: Path, tear: Callable[..., None]
 ) -> None:
     config, source = decoder_alone(colour_run), api.open_source(photos)
     calm = loop.train(config, source, tmp_path / "calm", start=colour_run.model_file)
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
-    taken = loop.step_losses
-
-    def stopping(*args, **kwargs):  # type: ignore[no-untyped-def]
-        if args[4] == 5:
-            raise KeyboardInterrupt
-        return taken(*args, **kwargs)
-
-    monkeypatch.setattr(loop, "step_losses", stopping)
-    with pytest.raises(KeyboardInterrupt):
-        loop.train(config, source, tmp_path / "torn", start=colour_run.model_file)
-    monkeypatch.setattr(loop, "step_losses", taken)
+    tear(config, source, tmp_path / "torn", colour_run.model_file)
     torn = loop.train(config, source, tmp_path / "torn", resume=True)
     assert torn.model_file.read_bytes() == calm.model_file.read_bytes()
 

@@ -1,4 +1,4 @@
-"""Brightness, contrast and tint: their bounds, and when they change nothing."""
+"""Brightness, contrast, tint, exposure, shade and blur: their bounds, and when they change nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cairns.config import TrainConfig
-from cairns.training.light import jitter, relit, tint
+from cairns.training.light import blur, expose, jitter, relit, shade, tint
 from cairns.training.step import generator_of
 
 
@@ -69,6 +69,41 @@ def test_a_tint_is_a_factor_for_each_channel_within_its_bound() -> None:
     torch.testing.assert_close(factors, factors[:, :, :1, :1].expand_as(factors))
 
 
+def test_exposure_is_one_power_for_an_image_within_its_bound() -> None:
+    images = torch.rand(500, 3, 4, 4, generator=torch.Generator().manual_seed(1)) * 0.8 + 0.1
+    powers = expose(images, 0.6, generator_of(0, 0)).log() / images.log()
+    torch.testing.assert_close(powers, powers[:, :1, :1, :1].expand_as(powers), atol=1e-4, rtol=1e-4)
+    assert np.exp(-0.6) - 1e-4 <= powers.min() < 0.57
+    assert 1.75 < powers.max() <= np.exp(0.6) + 1e-4
+
+
+def test_shade_is_a_ramp_across_the_image_within_its_bound() -> None:
+    grey = torch.full((500, 3, 9, 9), 0.5)
+    ramps = shade(grey, 0.4, generator_of(0, 0)) / 0.5
+    torch.testing.assert_close(ramps[:, :, 4, 4], torch.ones(500, 3))  # the middle stays
+    torch.testing.assert_close(ramps.diff(dim=3), ramps.diff(dim=3)[:, :1, :1, :1].expand(500, 3, 9, 8))
+    slopes = torch.stack((ramps[:, 0, 4, 8] - 1, ramps[:, 0, 8, 4] - 1), -1)
+    assert 0.39 < slopes.norm(dim=1).max() <= 0.4 + 1e-5
+    assert slopes.norm(dim=1).min() < 0.02
+    assert (slopes.amin(0) < -0.3).all()  # every direction
+    assert (slopes.amax(0) > 0.3).all()
+
+
+def test_blurred_images_lie_between_themselves_and_what_opencv_makes_of_them() -> None:
+    images = torch.rand(60, 3, 12, 12, generator=torch.Generator().manual_seed(1))
+    found = blur(images, 1.0, generator_of(0, 0))
+    row = np.array([1.0, 4, 6, 4, 1]) / 16
+    shares = []
+    for before, after in zip(images.numpy(), found.numpy(), strict=True):
+        plane = before.transpose(1, 2, 0)
+        smooth = cv2.sepFilter2D(plane, -1, row, row, borderType=cv2.BORDER_REPLICATE).transpose(2, 0, 1)
+        share = ((after - before) * (smooth - before)).sum() / ((smooth - before) ** 2).sum()
+        np.testing.assert_allclose(after, before + share * (smooth - before), atol=1e-5)
+        shares.append(share)
+    assert 0.3 < np.mean(np.array(shares) < 1e-6) < 0.7
+    assert 0.9 < max(shares) <= 1 + 1e-6
+
+
 @pytest.mark.parametrize(
     ("settings", "channels", "changes"),
     [
@@ -77,6 +112,9 @@ def test_a_tint_is_a_factor_for_each_channel_within_its_bound() -> None:
         ({"tint": 0.25}, 1, False),  # grey images have no colours to fade
         ({"brightness": 0.1}, 1, True),
         ({"contrast": 0.3}, 3, True),
+        ({"gamma": 0.5}, 1, True),
+        ({"shade": 0.5}, 3, True),
+        ({"blur": 1.0}, 3, True),
     ],
 )
 def test_images_are_relit_as_the_settings_say(

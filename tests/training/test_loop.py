@@ -28,7 +28,6 @@ from cairns.predictor import Predictor
 from cairns.sources.digits import Digits
 from cairns.training import loop
 from cairns.training.checkpoint import load_tensors
-from cairns.training.flows import Pairs
 from cairns.training.prepared import Prepared, to_tensor
 from cairns.training.recalibrate import recalibrate
 from cairns.training.run import Run
@@ -58,9 +57,9 @@ def noted_losses(monkeypatch: pytest.MonkeyPatch, spoil: Callable[[int, dict], N
     original, seen = loop.step_losses, []
 
     def wrapped(
-        model: Autoencoder, images: Tensor, tps: RandomTPS, config: Config, step: int, pairs: Pairs | None
+        model: Autoencoder, images: Tensor, tps: RandomTPS, config: Config, step: int, *others: Any
     ) -> dict:
-        terms = original(model, images, tps, config, step, pairs)
+        terms = original(model, images, tps, config, step, *others)
         if spoil is not None:
             spoil(step, terms)
         seen.append({name: term.item() for name, term in terms.items()})

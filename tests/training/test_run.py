@@ -159,3 +159,13 @@ def test_a_folder_that_another_training_writes_into_is_left_alone(
             claim(started.folder, resume=resume, overwrite=overwrite)
     assert contents(started.folder) == before
     assert claim(started.folder, resume=True, overwrite=False) == started  # its end frees the folder
+
+
+@pytest.mark.parametrize("shape", [[[0.5, 0.5]], [[0.5]] * 4, "round", [[0.1, "x"]] * 4])
+def test_a_damaged_mean_shape_is_refused(tmp_path: Path, micro: Config, shape: object) -> None:
+    run = Run(tmp_path / "run")
+    run.start(micro, ("digits",))
+    assert run.shape() is None
+    run.config_file.write_text(json.dumps(run.meta() | {"shape": shape}))
+    with pytest.raises(CairnsError, match="shape"):
+        run.shape()

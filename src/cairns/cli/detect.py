@@ -56,6 +56,8 @@ class Detect:
     """Where the subject is on every image or frame, in pixels: LEFT,TOP,WIDTH,HEIGHT."""
     whole: bool = False
     """Look at the whole image, also with a model that finds faces by itself."""
+    looks: int | None = None
+    """How often to look at each image, in place of the model's own number; 1 is fastest."""
     overwrite: bool = False
     """Do it again where --out already holds the result."""
 
@@ -90,7 +92,7 @@ def main(argv: Sequence[str]) -> int:
         if missing is not None:
             raise CairnsError(f"There is no file or folder {missing}.")
         keypoints = KeypointMap.load(args.keypoints) if args.keypoints else None
-        return on_videos(args, videos, box, keypoints, Predictor.load(args.model))
+        return on_videos(args, videos, box, keypoints, Predictor.load(args.model, args.looks))
     if args.keypoints or args.format != "csv":
         what = "--keypoints" if args.keypoints else "--format"
         raise CairnsError(f"{what} is for videos; of images the landmarks are written as a table.")
@@ -107,7 +109,7 @@ def on_images(args: Detect, box: Placement | None) -> int:
     if table.exists() and not missing and not args.overwrite:
         print(f"{table} is already there; --overwrite does it again.")
         return 0
-    predictor = Predictor.load(args.model)
+    predictor = Predictor.load(args.model, args.looks)
     every = replace(predictor.config.video, every=1, frames=0)
     source = open_source(args.inputs, video=every)
     done = detect_images(predictor, source, args.out, box=box, whole=args.whole, overlay=args.overlay)

@@ -45,6 +45,8 @@ class Train:
     video: OmitArgPrefixes[VideoOptions] = field(default_factory=VideoOptions)
     for_edits: bool = False
     """With --from: train the decoder alone: images follow moved landmarks better; landmarks stay."""
+    self_taught: bool = False
+    """With --from: train the detector alone, to find by one look, in any light, what it found by several."""
     flow: bool = False
     """Of videos: learn from optical flow beside random warps."""
     set: tuple[str, ...] = ()
@@ -86,6 +88,7 @@ def main(argv: Sequence[str]) -> int:
             values=assignments(args),
             start=args.start,
             for_edits=args.for_edits,
+            self_taught=args.self_taught,
             threads=args.threads,
             resume=args.resume,
             overwrite=args.overwrite,

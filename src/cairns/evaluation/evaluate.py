@@ -85,6 +85,7 @@ def measure(
         "split": split,
         "model": model_name,
         "landmarks": predictor.landmarks,
+        "looks": predictor.looks,
         "labels": labelled,
         "train_images": len(fit[0]),
         "test_images": len(errors),

@@ -10,7 +10,6 @@ from scipy.spatial.distance import pdist
 
 from cairns.errors import CairnsError
 from cairns.generation.sampler import Sampler
-from cairns.geometry import Placement
 from cairns.sources.images import to_channels
 
 SAMPLES = 16  # of one reference, for the diversity
@@ -23,12 +22,7 @@ Features = Callable[[Bytes], NDArray[np.float64]]
 
 def redetect(sampler: Sampler, images: Bytes) -> NDArray[np.float64]:
     """Landmarks (n, K, 2) found on images (n, size, size, C), in unit coordinates."""
-    unit = Placement(0, 0, 1, 1)
-    found = []
-    for start in range(0, len(images), 64):
-        part = images[start : start + 64]
-        found += [one.points for one in sampler.predictor.detect_prepared(part, [unit] * len(part))]
-    return np.stack(found)
+    return sampler.predictor.glance(images)
 
 
 def cycle_distances(

@@ -38,6 +38,13 @@ class Autoencoder(nn.Module):
         padded = geometry.pad(images, self.config.padded_size)
         return padded.contiguous(memory_format=torch.channels_last)
 
+    def seen(self, images: Tensor, views: Tensor) -> Tensor:
+        """Padded images whose point p shows what images (B, C, n, n) show at views (B, 2, 3) of p."""
+        size = self.config.padded_size
+        cells = geometry.grid(size, self.config.image_size, size).expand(len(images), -1, -1)
+        points = geometry.moved(views, cells).reshape(len(images), size, size, 2)
+        return geometry.sample(images, points).contiguous(memory_format=torch.channels_last)
+
     def detect(self, images: Tensor) -> Detection:
         return self.detector(self.pad(images))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -30,6 +31,7 @@ AT_FIRST = (
     "At first every map covers the whole image and all landmarks lie at its centre; "
     "then each map contracts to a place of its own."
 )
+GONE_ON = "Step 0 shows the maps of the model that this training went out from."
 
 
 @torch.inference_mode()
@@ -97,6 +99,8 @@ def evolution(run: Run, pixels: NDArray[np.uint8], config: Config) -> str:
         said = "Only the decoder was trained: the maps are those of the model it went out from."
         return f"<h2>The detection maps</h2>\n<p>{said}</p>"
     heading = f"<h2>How the detection maps came to a point</h2>\n<p>{AT_FIRST}</p>\n"
+    if "start" in run.meta():
+        heading = f"<h2>How the detection maps changed</h2>\n<p>{GONE_ON}</p>\n"
     if not kept:
         return f"{heading}<p>No detection maps were kept.</p>"
     margin = (config.model.padded_size - config.model.image_size) // 2
@@ -176,8 +180,8 @@ def choose_pairs(images: Tensor, landmarks: Tensor, decoded: Tensor) -> list[tup
 
 
 def charts(run: Run, config: Config) -> str:
-    """The losses in units a person can judge."""
-    lines = [line for line in run.log() if "recon" in line]
+    """The losses of what was trained, in units a person can judge."""
+    lines = [line for line in run.log() if "total" in line]
     if not lines:
         return ""
     steps = [float(line["step"]) for line in lines]
@@ -185,31 +189,27 @@ def charts(run: Run, config: Config) -> str:
     values = config.model.image_size**2 * config.model.channels
     sigma = config.losses.colour_sigma
     constant = 0.5 * values * math.log(2 * math.pi * sigma**2)
-
-    def rms(line: dict[str, Any]) -> float:
-        return 100 * math.sqrt(max(0.0, 2 * sigma**2 * (line["recon"] - constant) / values))
-
-    recon = ("reconstruction error (RMS)", [rms(line) for line in lines], "% of the colour range", False)
-    if config.train.part == "decoder":
-        edits = (
-            recon,
-            ("landmarks put here are found again within", [100 * line["cycle"] for line in lines],
-             "% of the image edge", True),
-            ("change far from a moved landmark", [100 * line["still"] / values for line in lines],
-             "% of the colour range", True),
-        )  # fmt: skip
-        return "".join(pictures.chart(title, steps, ys, unit, log) for title, ys, unit, log in edits)
     power = 0.5 if config.losses.concentration == "entropy" else 0.25
-    series = (
-        recon,
-        ("misses a known warp by (RMS)", [100 * math.sqrt(line["eqv"] / count) for line in lines],
-         "% of the image edge", True),
-        ("width of a detection map",
-         [100 * (line["conc"] / count / (2 * math.pi * math.e)) ** power for line in lines],
-         "% of the image edge", True),
-        ("overlap of landmarks (separation loss)", [line["sep"] for line in lines], "", False),
-    )  # fmt: skip
-    return "".join(pictures.chart(title, steps, ys, unit, log) for title, ys, unit, log in series)
+    known: dict[str, tuple[str, Callable[[float], float], str, bool]] = {
+        "recon": ("reconstruction error (RMS)",
+                  lambda loss: 100 * math.sqrt(max(0.0, 2 * sigma**2 * (loss - constant) / values)),
+                  "% of the colour range", False),
+        "cycle": ("landmarks put here are found again within", lambda loss: 100 * loss,
+                  "% of the image edge", True),
+        "still": ("change far from a moved landmark", lambda loss: 100 * loss / values,
+                  "% of the colour range", True),
+        "eqv": ("misses a known warp by (RMS)", lambda loss: 100 * math.sqrt(loss / count),
+                "% of the image edge", True),
+        "conc": ("width of a detection map",
+                 lambda loss: 100 * (loss / count / (2 * math.pi * math.e)) ** power,
+                 "% of the image edge", True),
+        "sep": ("overlap of landmarks (separation loss)", lambda loss: loss, "", False),
+    }  # fmt: skip
+    return "".join(
+        pictures.chart(title, steps, [judged(line[name]) for line in lines], unit, log)
+        for name, (title, judged, unit, log) in known.items()
+        if name in lines[0]
+    )
 
 
 def health(rows: list[dict[str, Any]]) -> str:

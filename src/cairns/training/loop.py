@@ -43,6 +43,7 @@ from cairns.training.recalibrate import recalibrate
 from cairns.training.run import Run, claim, discard, lock, set_aside
 from cairns.training.speed import matrix_product_gflops, step_gflop
 from cairns.training.step import generator_of, step_losses
+from cairns.training.taught import lessons, mean_shape
 from cairns.warps.tps import RandomTPS
 
 LOG_TIMES = 200  # lines in log.jsonl over a run
@@ -82,8 +83,8 @@ def train(
             return run
     check(config)
     settings = config.train
-    if settings.part == "decoder" and start is None and not resume:
-        raise CairnsError("Training for edits needs a model whose decoder is trained: name it, --from MODEL.")
+    if settings.part != "all" and start is None and not resume:
+        raise CairnsError(f"Training the {settings.part} alone needs a trained model: name it, --from MODEL.")
     aside = None if resume else set_aside(run)
     fresh = not run.config_file.exists()
     if fresh:
@@ -115,9 +116,15 @@ def train(
     if "start" in run.meta() and not run.checkpoint_file.exists():
         start = Path(run.meta()["start"])
         load_weights(model, load_tensors(start)[0], start)
-    trained = model.decoder if settings.part == "decoder" else model
+    trained = {"all": model, "decoder": model.decoder, "detector": model.detector}[settings.part]
     model.requires_grad_(False)
     trained.requires_grad_(True)
+    taught = None
+    if settings.part == "detector":
+        teacher, weights = Autoencoder(config.model), Path(run.meta()["start"])
+        load_weights(teacher, load_tensors(weights)[0], weights)
+        with Progress("taking notes", len(images)) as bar:
+            taught = lessons(teacher, images, run.cache_folder / "taught.npy", bar.update)
     optimiser = optimiser_of(settings, trained.parameters())
     average: dict[str, Tensor] = {}
     tps = RandomTPS(config.warp, config.model)
@@ -128,7 +135,7 @@ def train(
         run.truncate_log(first)
     else:
         line: dict[str, float] = {"step": 0}
-        if settings.part == "all":
+        if settings.part != "decoder":
             untrained = copy.deepcopy(model)
             recalibrate(untrained, batches(images, rows, min(256, len(rows)), settings))
             line["warp_error"] = float(warp_errors(untrained, checks).mean())
@@ -137,7 +144,9 @@ def train(
         average = {name: value.detach().clone() for name, value in model.named_parameters()}
 
     log_every = max(1, settings.steps // LOG_TIMES)
-    keep_maps_at = {round(part * settings.steps) for part in EVOLUTION} if settings.part == "all" else set()
+    keep_maps_at = (
+        {round(part * settings.steps) for part in EVOLUTION} if settings.part != "decoder" else set()
+    )
     saved_at = time.monotonic()
     bar = Progress("training", settings.steps, per_step=settings.batch_size, done=first)
     with interruptible() as interrupted, bar, run.log_file.open("a") as log:
@@ -152,7 +161,8 @@ def train(
                 group["lr"] = schedule.learning_rate(settings, step)
             batch = rows[schedule.batch_rows(len(rows), settings.batch_size, step, settings.seed)]
             pairs = flows.pairs(images, batch) if flows else None
-            terms = step_losses(model, images.batch(batch), tps, config, step, pairs)
+            wanted = torch.from_numpy(taught[np.sort(batch)]) if taught is not None else None
+            terms = step_losses(model, images.batch(batch), tps, config, step, pairs, wanted)
             loss = losses.total(terms, schedule.weights(config, step))
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
@@ -187,13 +197,15 @@ def train(
         rate = bar.rate
 
     # The final model: averaged weights if any, batch-norm statistics from a subset of the images.
-    if settings.part == "all":
+    if settings.part != "decoder":
         keep_maps(run, model, checks, settings.steps)
     with torch.no_grad():
         for name, value in model.named_parameters() if settings.ema else ():
             value.copy_(average[name])
     subset = min(settings.recalibration_images, len(rows))
     recalibrate(model, batches(images, rows, subset, settings), trained)
+    if settings.part != "decoder":
+        run.keep_shape(mean_shape(model, images, rows[np.linspace(0, len(rows) - 1, subset).astype(int)]))
     save_tensors(run.model_file, model.state_dict())
     finish(run, model, config, source, images, checks, rate)
     shutil.rmtree(run.cache_folder)
@@ -275,7 +287,7 @@ def finish(
         "health": examine(model, checks),
     }
     if isinstance(source, Videos):
-        steady = temporal(Predictor(model, config), source.unsampled())
+        steady = temporal(Predictor(model, config, shape=run.shape()), source.unsampled())
         summary["temporal"] = steady.to_dict() if steady else None
     write_atomically(run.summary_file, json.dumps(summary, indent=2).encode())
 

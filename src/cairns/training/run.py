@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from cairns.config import Config, from_dict, to_dict
+from cairns.config import Config, build, from_dict, to_dict
 from cairns.errors import CairnsError
 from cairns.training.checkpoint import write_atomically
 
@@ -99,7 +99,7 @@ class Run:
 
     def start(self, config: Config, source: Sequence[str], weights: Path | None = None) -> None:
         """Write config.json. A run that goes out from another model's `weights` remembers them until its
-        first checkpoint, and takes over the names of its landmarks and what it looks for on photos."""
+        first checkpoint, and takes over its mean shape, names and what it looks for on photos."""
         import torch
 
         from cairns import __version__
@@ -109,9 +109,22 @@ class Run:
         meta: dict[str, Any] = {"config": to_dict(config), "source": list(source), "versions": versions}
         if weights is not None:
             before = Run(weights.parent).meta()
-            meta |= {key: before[key] for key in ("names", "finder") if key in before}
+            meta |= {key: before[key] for key in ("names", "finder", "shape") if key in before}
             meta["start"] = str(weights.resolve())
         write_atomically(self.config_file, json.dumps(meta, indent=2).encode())
+
+    def shape(self) -> list[list[float]] | None:
+        """The mean landmarks of the training images, (K, 2) in unit coordinates; None if unknown."""
+        if "shape" not in self.meta():
+            return None
+        shape: list[list[float]] = build(tuple[tuple[float, ...], ...], self.meta()["shape"], "shape")
+        if [len(point) for point in shape] != [2] * self.config().model.landmarks:
+            raise CairnsError(f"{self.config_file} is damaged: its shape is not a point for each landmark.")
+        return shape
+
+    def keep_shape(self, shape: list[list[float]]) -> None:
+        """Note the mean landmarks of the training images, (K, 2), in config.json."""
+        write_atomically(self.config_file, json.dumps(self.meta() | {"shape": shape}, indent=2).encode())
 
     def truncate_log(self, step: int) -> None:
         """Drop what was logged after the step that the run goes on from."""

@@ -14,6 +14,7 @@ from cairns.training import schedule
 from cairns.training.edits import edit_losses
 from cairns.training.flows import Pairs
 from cairns.training.light import relit
+from cairns.training.taught import taught_losses
 from cairns.warps import flow
 from cairns.warps.tps import RandomTPS
 
@@ -30,12 +31,16 @@ def step_losses(
     config: Config,
     step: int,
     pairs: Pairs | None = None,
+    wanted: Tensor | None = None,
 ) -> dict[str, Tensor]:
     """The terms of Eq. 13 by name, unweighted, for images (B, C, n, n), and for videos their `pairs`.
 
-    Where the decoder is trained alone, those of `edit_losses`.
+    Where the decoder is trained alone, those of `edit_losses`; where the detector is, which then has
+    landmarks `wanted` of it, those of `taught_losses`.
     """
     generator = generator_of(config.train.seed, step)
+    if wanted is not None:
+        return taught_losses(model, images, wanted, tps, config, step, generator)
     if config.train.mirror:
         mirrored = torch.rand(len(images), generator=generator) < 0.5
         images = torch.where(mirrored[:, None, None, None], images.flip(3), images)
