@@ -42,6 +42,11 @@ def test_a_shipped_model_detects(name: str) -> None:
     assert ((found.confidence >= 0) & (found.confidence <= 1)).all()
 
 
+def test_faces_are_looked_at_three_times_and_others_once() -> None:
+    looks = {name: Predictor.load(name).looks for name in shipped_models()}
+    assert looks == {"digits-7": 1, "faces-10": 3, "faces-30": 3, "lips-8": 1, "shoes-8": 1}
+
+
 def test_models_lists_them_with_their_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models"]) == 0
     text = capsys.readouterr().out
