@@ -3,10 +3,11 @@
 python benchmarks/time_to_accuracy.py mtfl:FOLDER --minutes 60 --out runs/time-to-accuracy
 
 Each net is trained as `cairns train` does, into a run folder below --out, with its own schedule over the
-steps that fit into the time at the speed measured first. At certain minutes it is stopped, measured, and goes
-on; only the time of training counts. Training sees no labels: the regressor of the protocol `lmdis` is fitted
-on some of them and measured on every tenth training image, and on the test images. Started again, it goes on
-where it was.
+steps that fit into the time at the speed measured first. `hour-10+2` is the preset hour-10 for three quarters
+of the time, then two rounds of `--self-taught`. At certain minutes it is stopped, measured, and goes on; only
+the time of training counts, with everything that `cairns train` does. Training sees no labels: the regressor
+of the protocol `lmdis` is fitted on some of them and measured on every tenth training image, and on the test
+images, with one look at each. Started again, it goes on where it was.
 """
 
 from __future__ import annotations
@@ -29,18 +30,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tyro.conf import Positional
 
-from cairns import losses
-from cairns.config import Config, with_steps
+from cairns import api, losses
+from cairns.config import Config, with_steps, with_values
 from cairns.errors import UnreadableImage
 from cairns.evaluation.protocols import PROTOCOLS
 from cairns.evaluation.task import Pair, Task
+from cairns.model import looks
 from cairns.model.autoencoder import Autoencoder
 from cairns.presets import preset
 from cairns.sources import open_source
 from cairns.sources.base import Source
-from cairns.training import schedule
+from cairns.training import schedule, taught
 from cairns.training.checkpoint import load_checkpoint, load_tensors, write_atomically
-from cairns.training.loop import Interrupted, train
+from cairns.training.loop import Interrupted, part_of
 from cairns.training.optimiser import optimiser_of
 from cairns.training.prepared import square, to_tensor
 from cairns.training.recalibrate import recalibrate
@@ -50,7 +52,10 @@ from cairns.warps.tps import RandomTPS
 from tables import show
 
 POINTS = (0.02, 0.05, 0.1, 0.25, 0.5, 0.75)  # of the time: when the error is measured, besides the end
-SHARE = 0.96  # of the time that is planned for steps: the rest is for images, checkpoints and report
+FIRST = 0.75  # of the time of a net that teaches itself: until then it is trained as any other
+SHARE = 0.96  # of the time that is planned for steps: the rest is for checkpoints and slower minutes
+SETTLING = 30.0  # seconds of a training for images, statistics and report
+MEASURED = 30.0  # seconds in which the time of a step is measured
 Annotated = tuple[NDArray[np.uint8], NDArray[np.float64]]  # (n, size, size, C) and (n, L, 2)
 
 
@@ -62,8 +67,8 @@ class Options:
     """A folder for the runs and the results."""
     minutes: float = 60
     """Training time of each net."""
-    presets: tuple[str, ...] = ("hour-10", "celeba-10")
-    """What is compared."""
+    presets: tuple[str, ...] = ("hour-10+2", "celeba-10")
+    """What is compared; +N: the last quarter of the time is for N rounds of self-teaching."""
     labels: int = 500
     """Images that the regressor is fitted on."""
     images: int = 250
@@ -76,69 +81,103 @@ def main() -> None:
     options = tyro.cli(Options, description=__doc__)
     rows = []
     for name in options.presets:
-        rows += [{"preset": name, **row} for row in race(options, preset(name), options.out / name)]
+        rows += [{"net": name, **row} for row in race(options, name)]
     show(rows, options.json)
 
 
-def race(options: Options, config: Config, folder: Path) -> list[dict[str, Any]]:
+def race(options: Options, name: str) -> list[dict[str, Any]]:
     """Train, or go on training, in parts that end when it is time to measure."""
-    run, file = Run(folder), folder.with_name(f"{folder.name}.json")
-    found: list[dict[str, Any]] = json.loads(file.read_text()) if file.exists() else []
-    if run.finished and found and found[-1]["steps"] == run.config().train.steps:
-        return found
-    source = open_source(options.source)
-    sets = Sets(source, open_source(options.source, "test"), config, options)
-    if not run.config_file.exists():
-        budget = SHARE * 60 * options.minutes
-        steps = int(budget / seconds_per_step(config, to_tensor(sets.labelled[0])))
-        config = with_steps(config, max(10, steps))
-    spent = (found[-1]["minutes"] if found else 0.0) + minutes_unmeasured(run, found)
-    for mark in (*(point * options.minutes for point in POINTS), float("inf")):
-        if mark <= spent:
-            continue
-        started = time.monotonic()
-        with stopped_after(60 * (mark - spent)) as due:
-            try:
-                train(config, source, folder, resume=run.config_file.exists())
-            except Interrupted:
-                if not due.is_set():
-                    raise
-        spent += (time.monotonic() - started) / 60
-        model = Autoencoder(run.config().model)
-        step = load_checkpoint(run.checkpoint_file, model, optimiser_of(config.train, model.parameters()), {})
-        found.append({"minutes": round(spent, 2), "steps": step, **sets.errors(model)})
-        write_atomically(file, json.dumps(found, indent=2).encode())
-        if run.finished:
-            break
+    first, _, rounds = name.partition("+")
+    file = options.out / f"{name}.json"
+    kept: list[dict[str, Any]] = json.loads(file.read_text()) if file.exists() else []
+    found: list[dict[str, Any]] = []
+    sets = Sets(open_source(options.source), open_source(options.source, "test"), preset(first), options)
+    before: Run | None = None
+    for number in range(int(rounds or 0) + 1):
+        run = Run(options.out / (f"{name}-round-{number}" if number else name))
+        mine = [row for row in kept if row["round"] == number]
+        found += mine
+        measured = mine[-1]["steps"] if mine else 0
+        spent = (found[-1]["minutes"] if found else 0.0) + minutes_unmeasured(run, measured)
+        settings: dict[str, Any] = {"resume": True}
+        if not run.config_file.exists():
+            left = options.minutes - spent
+            if number:
+                left /= int(rounds) + 1 - number
+            elif rounds:
+                left *= FIRST
+            settings = settings_of(first, before, sets, 60 * left)
+        for mark in (*(point * options.minutes for point in POINTS), float("inf")):
+            if mark <= spent or (run.finished and measured == run.config().train.steps):
+                continue
+            started = time.monotonic()
+            with stopped_after(60 * (mark - spent)) as due:
+                try:
+                    api.train(options.source, run.folder, **settings)
+                except Interrupted:
+                    if not due.is_set():
+                        raise
+            spent += (time.monotonic() - started) / 60
+            settings = {"resume": True}
+            model = Autoencoder(run.config().model)
+            optimiser = optimiser_of(run.config().train, model.parameters())
+            measured = load_checkpoint(run.checkpoint_file, model, optimiser, {})
+            row = {"round": number, "minutes": round(spent, 2), "steps": measured}
+            found.append(row | sets.errors(model))
+            write_atomically(file, json.dumps(found, indent=2).encode())
+        before = run
     return found
 
 
-def minutes_unmeasured(run: Run, found: list[dict[str, Any]]) -> float:
-    """What a benchmark that was killed had trained since its last row, by the speed in the log."""
+def settings_of(name: str, before: Run | None, sets: Sets, seconds: float) -> dict[str, Any]:
+    """What to call `cairns.train` with for a training of about so many seconds: the first, or a round."""
+    config, images = preset(name), to_tensor(sets.labelled[0])
+    if before is None:
+        steps = (SHARE * seconds - SETTLING) / seconds_per_step(config, images)
+        return {"config": with_steps(config, max(10, int(steps)))}
+    notes = sets.count / len(images) * seconds_of_notes(config, images)
+    detector = with_values(config, api.SELF_TAUGHT)
+    steps = (SHARE * seconds - SETTLING - notes) / seconds_per_step(detector, images)
+    return {"start": before.folder, "self_taught": True, "steps": max(10, int(steps))}
+
+
+def minutes_unmeasured(run: Run, measured: int) -> float:
+    """What a benchmark that was killed had trained since it measured, by the speed in the log."""
     if not run.checkpoint_file.exists():
         return 0.0
     step = int(load_tensors(run.checkpoint_file)[1]["step"])
     speeds = [line["images_per_second"] for line in run.log() if "images_per_second" in line]
     if not speeds:
         return 0.0
-    steps = step - (found[-1]["steps"] if found else 0)
-    return float(steps * run.config().train.batch_size / speeds[-1] / 60)
+    return float((step - measured) * run.config().train.batch_size / speeds[-1] / 60)
 
 
 def seconds_per_step(config: Config, images: Tensor) -> float:
     """On a model that is thrown away."""
     model, tps = Autoencoder(config.model).train(), RandomTPS(config.warp, config.model)
-    optimiser = optimiser_of(config.train, model.parameters())
+    optimiser = optimiser_of(config.train, part_of(model, config.train).parameters())
+    wanted = torch.rand(config.train.batch_size, config.model.landmarks, 2)
     times: list[float] = []
-    while len(times) < 4 or (sum(times) < 10 and len(times) < 60):
+    while len(times) < 4 or sum(times) < MEASURED:
         started, step = time.perf_counter(), len(times)
         rows = schedule.batch_rows(len(images), config.train.batch_size, step, config.train.seed)
-        terms = step_losses(model, images[rows], tps, config, step)
+        lessons = wanted if config.train.part == "detector" else None
+        terms = step_losses(model, images[rows], tps, config, step, None, lessons)
         optimiser.zero_grad(set_to_none=True)
         losses.total(terms, schedule.weights(config, step)).backward()
         optimiser.step()
         times.append(time.perf_counter() - started)
-    return float(np.median(times[1:]))
+    return float(np.mean(times[1:]))
+
+
+@torch.inference_mode()
+def seconds_of_notes(config: Config, images: Tensor) -> float:
+    """For what a round takes down of so many images before it begins."""
+    model, shape = Autoencoder(config.model).eval(), torch.rand(config.model.landmarks, 2)
+    started = time.perf_counter()
+    for part in images.split(taught.BATCH):
+        looks.look(model, part, shape, taught.LOOKS)
+    return time.perf_counter() - started
 
 
 @contextlib.contextmanager
@@ -169,7 +208,7 @@ class Sets:
 
     def __init__(self, train: Source, test: Source, config: Config, options: Options) -> None:
         assert train.annotations is not None
-        rows = np.arange(len(train))
+        rows, self.count = np.arange(len(train)), len(train)
         others = np.random.default_rng(0).permutation(rows[rows % 10 != 0])
         self.labelled = read(train, others[: options.labels], config)
         self.validation = read(train, rows[rows % 10 == 0][: options.images], config)
@@ -178,7 +217,7 @@ class Sets:
 
     def errors(self, model: Autoencoder) -> dict[str, float]:
         """The errors in % of a model, which gets batch-norm statistics of its own first."""
-        recalibrate(model, map(to_tensor, in_batches(self.labelled[0])))
+        recalibrate(model, map(to_tensor, in_batches(self.labelled[0])), model.detector)
         regressor, _ = self.task.fit(landmarks(model, self.labelled))
         measured = {"validation %": self.validation, "test %": self.test}
         return {

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cairns import losses
 from cairns.config import Config, TrainConfig, check
@@ -43,7 +43,7 @@ from cairns.training.recalibrate import recalibrate
 from cairns.training.run import Run, claim, discard, lock, set_aside
 from cairns.training.speed import matrix_product_gflops, step_gflop
 from cairns.training.step import generator_of, step_losses
-from cairns.training.taught import lessons, mean_shape
+from cairns.training.taught import mean_shape, take_notes
 from cairns.warps.tps import RandomTPS
 
 LOG_TIMES = 200  # lines in log.jsonl over a run
@@ -116,15 +116,18 @@ def train(
     if "start" in run.meta() and not run.checkpoint_file.exists():
         start = Path(run.meta()["start"])
         load_weights(model, load_tensors(start)[0], start)
-    trained = {"all": model, "decoder": model.decoder, "detector": model.detector}[settings.part]
+    trained = part_of(model, settings)
     model.requires_grad_(False)
     trained.requires_grad_(True)
     taught = None
     if settings.part == "detector":
-        teacher, weights = Autoencoder(config.model), Path(run.meta()["start"])
-        load_weights(teacher, load_tensors(weights)[0], weights)
-        with Progress("taking notes", len(images)) as bar:
-            taught = lessons(teacher, images, run.cache_folder / "taught.npy", bar.update)
+        notes = run.cache_folder / "taught.npy"
+        if not notes.exists():
+            teacher, weights = Autoencoder(config.model), Path(run.meta()["start"])
+            load_weights(teacher, load_tensors(weights)[0], weights)
+            with Progress("taking notes", len(images)) as bar:
+                take_notes(teacher, images, notes, bar.update)
+        taught = np.load(notes, mmap_mode="r")
     optimiser = optimiser_of(settings, trained.parameters())
     average: dict[str, Tensor] = {}
     tps = RandomTPS(config.warp, config.model)
@@ -210,6 +213,11 @@ def train(
     finish(run, model, config, source, images, checks, rate)
     shutil.rmtree(run.cache_folder)
     return run
+
+
+def part_of(model: Autoencoder, settings: TrainConfig) -> nn.Module:
+    """What of a model is trained."""
+    return {"all": model, "decoder": model.decoder, "detector": model.detector}[settings.part]
 
 
 def split(images: Prepared, seed: int) -> tuple[np.ndarray, np.ndarray]:

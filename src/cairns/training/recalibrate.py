@@ -29,6 +29,9 @@ def recalibrate(model: Autoencoder, batches: Iterable[Tensor], part: nn.Module |
     part.train()
     with torch.no_grad():
         for images in batches:
+            if part is model.detector:  # which needs no other
+                model.detect(images)
+                continue
             detection, descriptors = model.encode(images)
             model.decode(detection.landmarks, descriptors)
     for norm, momentum in zip(norms, momenta, strict=True):

@@ -20,6 +20,7 @@ from cairns import geometry, losses
 from cairns.config import Config
 from cairns.model.autoencoder import Autoencoder
 from cairns.model.looks import look
+from cairns.nets.hourglass import folded
 from cairns.training import schedule
 from cairns.training.light import relit
 from cairns.training.prepared import Prepared
@@ -30,21 +31,19 @@ BATCH = 64
 
 
 @torch.no_grad()
-def lessons(
+def take_notes(
     teacher: Autoencoder, images: Prepared, file: Path, tick: Callable[[int], None] = lambda done: None
-) -> NDArray[np.float32]:
-    """What the teacher finds by several looks on each image, (n, K, 2); kept in FILE, and read from there."""
-    if not file.exists():
-        teacher.eval()
-        shape = torch.tensor(mean_shape(teacher, images, np.arange(len(images))))
-        parts = []
-        for part in in_batches(images, np.arange(len(images))):
-            parts.append(look(teacher, part, shape, LOOKS)[0])
-            tick(min(len(images), BATCH * len(parts)))
-        written = file.with_name("taught.part.npy")
-        np.save(written, torch.cat(parts).numpy())
-        written.replace(file)
-    return np.load(file, mmap_mode="r")
+) -> None:
+    """Write what the teacher finds by several looks on each image, (n, K, 2), to FILE."""
+    teacher.eval()
+    shape = torch.tensor(mean_shape(teacher, images, np.arange(len(images))))
+    parts, detector = [], folded(teacher.detector)
+    for part in in_batches(images, np.arange(len(images))):
+        parts.append(look(teacher, part, shape, LOOKS, detector)[0])
+        tick(min(len(images), BATCH * len(parts)))
+    written = file.with_name("taught.part.npy")
+    np.save(written, torch.cat(parts).numpy())
+    written.replace(file)
 
 
 @torch.no_grad()
