@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from cairns.nets.hourglass import BATCH_NORM_EPS, LEAK, Hourglass, conv_block, folded, initialise
+from cairns.nets.hourglass import BATCH_NORM_EPS, LEAK, Hourglass, UpConv2d, conv_block, folded, initialise
 from cairns.nets.spec import parse
 
 NETS = [
@@ -16,6 +16,7 @@ NETS = [
     "8 P | 12/10 S1 P 12 S2 P 16 | out1",
     "D8 | 12 S1 P 16 | U 6 out",
     "| 12/10 S2 P 16 | T6 out",
+    "D8 | 12 S1 P 16 | U U 6 U out1",  # enlarged before another enlargement and before a 1x1
     "8/out 6 P 8",  # no skip-link
     "6/out",  # nothing but a pair
 ]
@@ -38,8 +39,9 @@ def noise(*shape: int) -> torch.Tensor:
         (NETS[1], 8),
         (NETS[2], 16),
         (NETS[3], 32),
-        (NETS[4], 16),
+        (NETS[4], 64),
         (NETS[5], 16),
+        (NETS[6], 16),
     ],
 )
 def test_output_shape(text: str, edge: int) -> None:
@@ -130,6 +132,35 @@ def test_hourglass_of_two_levels_layer_by_layer() -> None:
     low = net.up[0](net.down[1](nn.functional.max_pool2d(top, 2)))
     back = low.repeat_interleave(2, dim=2).repeat_interleave(2, dim=3)
     torch.testing.assert_close(net(images), net.up[1](back + net.skips[1](top)))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("inputs", "outputs", "edge"), [(1, 1, 1), (4, 3, 5), (3, 8, 8)])
+def test_up_convolution_is_one_of_the_enlarged_image(
+    inputs: int, outputs: int, edge: int, bias: bool
+) -> None:
+    """Result and gradients, to the edge; the weights are those of the plain layer."""
+    ours = UpConv2d(inputs, outputs, 3, padding=1, bias=bias).double()
+    plain = nn.Conv2d(inputs, outputs, 3, padding=1, bias=bias).double()
+    plain.load_state_dict(ours.state_dict())
+    small = noise(2, inputs, edge, edge).double().requires_grad_()
+    large = small.repeat_interleave(2, dim=2).repeat_interleave(2, dim=3)
+    results = ours(small), plain(large)
+    torch.testing.assert_close(*results)
+    weights = noise(*results[0].shape).double()
+    gradients = [
+        torch.autograd.grad((result * weights).sum(), (small, *conv.parameters()), retain_graph=True)
+        for result, conv in zip(results, (ours, plain), strict=True)
+    ]
+    torch.testing.assert_close(*gradients)
+
+
+def test_enlarging_layers_are_named_by_their_place() -> None:
+    """As they were when each enlargement was a layer of its own: older models load."""
+    net = build("| 12/10 S2 P 16 | U 6 U 4 out", bias=False)
+    names = {name for name, _ in net.tail.named_parameters()}
+    assert names == {f"{i}.{part}" for i in (1, 3, 4) for part in ("0.weight", "1.weight", "1.bias")}
+    assert [isinstance(block[0], UpConv2d) for block in net.tail] == [True, True, False]  # type: ignore[index]
 
 
 def test_conv_block_is_convolution_batch_norm_leaky_relu() -> None:

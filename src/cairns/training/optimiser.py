@@ -10,7 +10,7 @@ al. 2025), so learning rates mean the same.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,7 @@ from cairns.config import TrainConfig
 
 ROUNDS = 5  # of the iteration
 QUINTIC = (3.4445, -4.7750, 2.0315)  # brings singular values near one fast, not exactly: between 0.7 and 1.2
+TOGETHER = 32  # squares whose sizes have the same multiple of this next above them are iterated at once
 LIKE_ADAM = 0.2  # root mean square of a step of Adam's over the learning rate
 
 
@@ -42,8 +43,9 @@ class Muon(torch.optim.Optimizer):
         everything = [parameter for group in self.param_groups for parameter in group["params"]]
         self.kernels = [parameter for parameter in everything if parameter.ndim == 4]
         others = [parameter for parameter in everything if parameter.ndim != 4]
-        self.adam = torch.optim.Adam(others, lr, betas, weight_decay=weight_decay) if others else None
-        if self.adam is not None:
+        self.adam: torch.optim.Adam | None = None
+        if others:
+            self.adam = torch.optim.Adam(others, lr, betas, weight_decay=weight_decay, fused=True)
             self.adam.state = self.state
 
     @torch.no_grad()
@@ -53,38 +55,55 @@ class Muon(torch.optim.Optimizer):
             self.adam.param_groups[0]["lr"] = settings["lr"]
             self.adam.step()
         memory, decay = settings["betas"][0], settings["weight_decay"]
-        alike: dict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)
-        for kernel in self.kernels:
-            if kernel.grad is None:
-                continue
+        moved = [kernel for kernel in self.kernels if kernel.grad is not None]
+        ahead = []
+        for kernel in moved:
             gradient = kernel.grad.add(kernel, alpha=decay)
             state = self.state[kernel]
             if not state:
                 state["momentum"] = torch.zeros_like(gradient)
             mean = state["momentum"].lerp_(gradient, 1 - memory)
-            ahead = gradient.lerp(mean, memory).flatten(1)  # Nesterov's
-            alike[ahead.shape].append((kernel, ahead))
-        for shape, pairs in alike.items():
-            length = LIKE_ADAM * max(shape) ** 0.5
-            steps = orthogonal(torch.stack([ahead for _, ahead in pairs]))
-            for (kernel, _), step in zip(pairs, steps, strict=True):
-                kernel.sub_(step.reshape(kernel.shape), alpha=settings["lr"] * length)
+            ahead.append(gradient.lerp_(mean, memory).flatten(1))  # Nesterov's
+        for kernel, step in zip(moved, orthogonal(ahead), strict=True):
+            length = LIKE_ADAM * max(step.shape) ** 0.5
+            kernel.sub_(step.reshape(kernel.shape), alpha=settings["lr"] * length)
 
 
-def orthogonal(matrices: Tensor) -> Tensor:
-    """(N, m, n) -> the same singular vectors with singular values near one.
+def orthogonal(matrices: Sequence[Tensor]) -> list[Tensor]:
+    """For each matrix one with the same singular vectors and singular values near one.
 
     Each round multiplies the matrix by a polynomial of its square, which is small where the matrix is long:
-    only the squares are iterated, and their product is applied once. Half the work here.
+    only the squares are iterated, and their product is applied once. Half the work here. Squares of about one
+    size are iterated together, the smaller ones within zeros: hundreds of small products are mostly calls.
     """
-    wide = matrices if matrices.shape[1] <= matrices.shape[2] else matrices.mT
-    scaled = wide / wide.norm(dim=(1, 2), keepdim=True).clamp_min(1e-12)
+    wide = [matrix if len(matrix) <= matrix.shape[1] else matrix.T for matrix in matrices]
+    scaled = [matrix / matrix.norm().clamp_min(1e-12) for matrix in wide]
+    alike: dict[int, list[int]] = defaultdict(list)
+    for i, matrix in enumerate(scaled):
+        alike[-(-len(matrix) // TOGETHER) * TOGETHER].append(i)
+    found = list(scaled)
+    for size, members in alike.items():
+        squares = scaled[members[0]].new_zeros(len(members), size, size)
+        for square, i in zip(squares, members, strict=True):
+            rows = len(scaled[i])
+            torch.mm(scaled[i], scaled[i].T, out=square[:rows, :rows])
+        for product, i in zip(_iterate(squares), members, strict=True):
+            rows = len(scaled[i])
+            found[i] = product[:rows, :rows] @ scaled[i]
+    return [
+        step if step.shape == matrix.shape else step.T for step, matrix in zip(found, matrices, strict=True)
+    ]
+
+
+def _iterate(squares: Tensor) -> Tensor:
+    """What to multiply matrices with whose squares these are, (N, m, m)."""
     a, b, c = QUINTIC
-    square, product = scaled @ scaled.mT, torch.eye(scaled.shape[1]).to(scaled).expand(len(scaled), -1, -1)
-    for _ in range(ROUNDS):
-        factor = torch.baddbmm(b * square, square, square, alpha=c)
+    product: Tensor | None = None
+    for i in range(ROUNDS):
+        factor = torch.baddbmm(squares, squares, squares, beta=b, alpha=c)
         factor.diagonal(dim1=1, dim2=2).add_(a)
-        product = factor @ product
-        square = factor @ square @ factor
-    found = product @ scaled
-    return found if wide is matrices else found.mT
+        product = factor if product is None else factor @ product
+        if i < ROUNDS - 1:
+            squares = factor @ squares @ factor
+    assert product is not None
+    return product
