@@ -23,8 +23,10 @@ def step_gflop(model: Autoencoder, config: Config) -> float:
     count, size = 4, config.model.image_size
     images = torch.rand(count, config.model.channels, size, size)
     tps = RandomTPS(config.warp, config.model)
+    taught = config.train.part == "detector"
+    wanted = torch.full((count, config.model.landmarks, 2), 0.5) if taught else None
     with FlopCounterMode(display=False) as counter:
-        terms = step_losses(scratch, images, tps, config, step=0)
+        terms = step_losses(scratch, images, tps, config, step=0, wanted=wanted)
         losses.total(terms, schedule.weights(config, 0)).backward()
     return counter.get_total_flops() / count / 1e9
 
