@@ -54,7 +54,7 @@ class Generator(nn.Module):
         self.start = nn.Linear(config.latent, widths[0] * self.start_size**2)
         ups: list[nn.Module] = [nn.BatchNorm2d(widths[0]), nn.LeakyReLU(LEAK, inplace=True)]
         for before, after in itertools.pairwise(widths):
-            ups.append(conv_block(before, after, bias=False, up=True))
+            ups.append(conv_block(before, after, bias=False, up="transposed"))
         ups.append(conv_block(config.width, config.width, bias=False))
         self.up = nn.Sequential(*ups)
         inputs = (model.landmarks + 1) * model.decoder_levels
