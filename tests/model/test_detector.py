@@ -173,3 +173,19 @@ def test_confidence_is_highest_probability_times_share_nearby() -> None:
 
 def test_confidence_of_an_empty_map_is_zero() -> None:
     assert score(torch.zeros(40, 40)) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("compact-10", 48), ("tiny-7", 24), ("celeba-10", 56), ("human-16", 128)]
+)
+def test_a_smaller_image_has_its_landmarks_in_the_same_coordinates(name: str, size: int) -> None:
+    """Maps of fewer cells cover the same ground."""
+    model = Autoencoder(preset(name).model).eval()
+    detector = model.detector
+    assert detector.afar == size
+    with torch.no_grad():
+        found = detector(torch.rand(1, model.config.channels, size, size))
+    cells = grid(found.maps.shape[-1], model.config.image_size, model.config.padded_size)
+    expected, _ = moments(found.maps[:, :-1], cells)
+    torch.testing.assert_close(found.landmarks, expected)
+    assert found.maps.shape[-1] * model.config.padded_size == detector.map_size * size

@@ -26,12 +26,14 @@ class Spots(nn.Module):
     def __init__(self, error: float) -> None:
         super().__init__()
         self.error = error
-        self.cells = geometry.grid(80, 64, 80)
+        self.cells, self.afar = geometry.grid(80, 64, 80), 48
         self.tilts: list[Tensor] = []  # of the faces it was shown
+        self.edges: list[int] = []  # of the images
 
     def forward(self, padded: Tensor) -> Detection:
+        self.edges.append(padded.shape[-1])
         weights = padded.flatten(2)
-        points = weights / weights.sum(-1, keepdim=True) @ self.cells
+        points = weights / weights.sum(-1, keepdim=True) @ geometry.grid(padded.shape[-1], 64, 80)
         eyes = points[:, 1] - points[:, 0]
         self.tilts.append(torch.atan2(eyes[:, 1], eyes[:, 0]))
         wrong = torch.stack((self.error * self.tilts[-1], torch.zeros(len(points))), -1)
@@ -87,16 +89,47 @@ def test_an_error_that_comes_from_the_tilt_is_gone() -> None:
     assert again < 0.004
 
 
-def test_the_first_look_stands_where_the_object_cannot_be_of_that_size() -> None:
+def test_only_the_look_that_places_the_others_is_from_afar() -> None:
+    model, spots = model_with()
+    look(model, painted(placed(20)), SHAPE, 3)
+    assert spots.edges == [48, 80, 80]
+    spots.edges.clear()
+    look(model, painted(placed(20)), SHAPE, 1)
+    assert spots.edges == [80]
+
+
+def test_one_look_counts_where_the_object_cannot_be_of_that_size() -> None:
     """A face a third as large as usual: the first of the two images; the other is looked at again."""
     images = painted(torch.cat((placed(10, 0.33), placed(10))))
     model, _ = model_with(error=0.1)
-    once, again = look(model, images, SHAPE, 1)[0], look(model, images, SHAPE, 3)[0]
-    assert torch.equal(again[0], once[0])
-    assert not torch.equal(again[1], once[1])
+    (once, surely), (again, trust) = look(model, images, SHAPE, 1), look(model, images, SHAPE, 3)
+    torch.testing.assert_close(again[0], once[0])
+    torch.testing.assert_close(trust[0], surely[0])
+    assert not torch.allclose(again[1], once[1], atol=1e-3)
 
 
 def test_without_a_shape_there_is_one_look() -> None:
     model, spots = model_with()
     look(model, painted(placed(10)), None, 3)
     assert len(spots.tilts) == 1
+
+
+def test_an_image_from_afar_shows_the_same_at_the_same_place() -> None:
+    """By the centre of mass of each colour; less than a twentieth of a small image's pixel off."""
+    model, _ = model_with()
+    wanted = placed(15, 0.9, (0.05, 0.02))
+    small = model.afar(painted(wanted), 48)
+    assert small.shape == (1, 3, 48, 48)
+    weights = small.flatten(2)
+    points = weights / weights.sum(-1, keepdim=True) @ geometry.grid(48, 64, 80)
+    torch.testing.assert_close(points, wanted, atol=0.05 / 38.4, rtol=0)
+
+
+@pytest.mark.parametrize("angle", [0, 30, -170])
+def test_what_a_view_shows(angle: float) -> None:
+    """Against `geometry.moved` of every point of the grid."""
+    model, _ = model_with()
+    images = painted(torch.cat((placed(0), placed(40, 1.2))))
+    views = geometry.similarity(SHAPE, torch.cat((placed(angle, 0.8, (0.1, 0.0)), placed(5))))
+    points = geometry.moved(views, geometry.grid(80, 64, 80).expand(2, -1, -1)).reshape(2, 80, 80, 2)
+    torch.testing.assert_close(model.seen(images, views), geometry.sample(images, points), atol=1e-5, rtol=0)

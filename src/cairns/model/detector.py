@@ -13,6 +13,7 @@ from cairns.nets.hourglass import Hourglass
 from cairns.nets.spec import parse
 
 NEAR = 0.1  # a landmark's surroundings, in image edges: the radius that its confidence looks at
+AFAR = 0.6  # edge of an image that is only looked at to see where the object is, over its usual edge
 LOW = 0.3  # confidence below which a landmark is not to be trusted
 
 
@@ -39,16 +40,19 @@ class Detector(nn.Module):
         super().__init__()
         spec = parse(config.detector)
         self.net = Hourglass(spec, config.channels, config.landmarks + 1, bias=config.conv_bias)
-        size = config.padded_size // spec.stem_reduction * spec.enlargement
-        self.map_size = size
+        self.map_size = config.padded_size // spec.stem_reduction * spec.enlargement
         self.gain = config.detector_gain
-        cells = geometry.grid(size, config.image_size, config.padded_size)
-        self.register_buffer("cells", cells, persistent=False)
+        self.sizes = config.image_size, config.padded_size
+        self.register_buffer("cells", geometry.grid(self.map_size, *self.sizes), persistent=False)
+        # From afar: the nearest size that the net can halve as often as it does.
+        self.afar = max(1, round(AFAR * config.padded_size / spec.reduction)) * spec.reduction
 
     def forward(self, padded: Tensor) -> Detection:
-        """(B, C, padded_size, padded_size) -> Detection."""
+        """Padded images (B, C, n, n), of padded_size or made smaller, -> Detection."""
         maps = torch.softmax(self.gain * self.net(padded), dim=1)  # (B, K+1, h, w), Eq. 2
-        landmarks, variances = moments(maps[:, :-1], self.cells)
+        size = maps.shape[-1]
+        cells = self.cells if size == self.map_size else geometry.grid(size, *self.sizes).to(self.cells)
+        landmarks, variances = moments(maps[:, :-1], cells)
         return Detection(maps, landmarks, variances)
 
 

@@ -28,6 +28,7 @@ from cairns.warps.tps import RandomTPS
 
 LOOKS = 5
 BATCH = 64
+SHAPE_IMAGES = 1024  # enough for a mean shape
 
 
 @torch.no_grad()
@@ -36,7 +37,8 @@ def take_notes(
 ) -> None:
     """Write what the teacher finds by several looks on each image, (n, K, 2), to FILE."""
     teacher.eval()
-    shape = torch.tensor(mean_shape(teacher, images, np.arange(len(images))))
+    some = np.linspace(0, len(images) - 1, min(SHAPE_IMAGES, len(images))).astype(int)
+    shape = torch.tensor(mean_shape(teacher, images, some))
     parts, detector = [], folded(teacher.detector)
     for part in in_batches(images, np.arange(len(images))):
         parts.append(look(teacher, part, shape, LOOKS, detector)[0])
