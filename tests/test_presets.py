@@ -285,6 +285,7 @@ def test_an_hour_is_compact_for_longer() -> None:
     assert found.train.eqv_rise == base.train.eqv_rise
     assert found.train.steps == 14_000
     assert found.train.recon_raise_at == (7000,)  # half-way, as there
+    assert (found.train.weight_decay, base.train.weight_decay) == (0.05, 1e-6)  # for steps that keep counting
     assert found.preset == "hour-30"
 
 

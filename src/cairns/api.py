@@ -24,6 +24,7 @@ FOR_EDITS = (
     "train.optimiser=adam",
     "train.learning_rate=0.001",
     "train.beta2=0.999",
+    "train.weight_decay=1e-6",
     "warp.flow_share=0",
 )
 SELF_TAUGHT = (

@@ -84,7 +84,7 @@ class TrainConfig:
     optimiser: Literal["adam", "muon"] = "adam"  # the paper's; one that learns more from a step
     learning_rate: float = 6e-3
     beta2: float = 0.98  # of Adam: how long it remembers squared gradients
-    weight_decay: float = 1e-6
+    weight_decay: float = 1e-6  # Adam: added to the gradient; Muon: kernels shrink by this times the rate
     schedule: Literal["steps", "cosine"] = "cosine"
     warmup: int = 100  # steps of linear rise of the learning rate
     lr_decay_at: tuple[int, ...] = ()  # learning rate / 10 at each (schedule "steps")

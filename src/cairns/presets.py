@@ -151,8 +151,9 @@ def compact(landmarks: int, channels: int = 3) -> Config:
 
 
 def hour(landmarks: int, channels: int = 3) -> Config:
-    """For an hour on two CPU cores: `compact` with more steps."""
-    return replace(with_steps(compact(landmarks, channels), 14_000), preset=f"hour-{landmarks}")
+    """For an hour on two CPU cores: `compact` with more steps, which kernels must not outgrow."""
+    config = with_steps(compact(landmarks, channels), 14_000)
+    return replace(config, train=replace(config.train, weight_decay=0.05), preset=f"hour-{landmarks}")
 
 
 def tiny(landmarks: int, channels: int = 1) -> Config:

@@ -189,3 +189,8 @@ def test_a_smaller_image_has_its_landmarks_in_the_same_coordinates(name: str, si
     expected, _ = moments(found.maps[:, :-1], cells)
     torch.testing.assert_close(found.landmarks, expected)
     assert found.maps.shape[-1] * model.config.padded_size == detector.map_size * size
+
+
+def test_an_image_without_a_margin_is_not_looked_at_from_too_far() -> None:
+    """Half of its edge, the size nearest to what suits others, was measured to be too small."""
+    assert Autoencoder(replace(preset("compact-10").model, padded_size=64)).detector.afar == 48

@@ -18,6 +18,7 @@ from cairns.config import Config, with_values
 from cairns.errors import CairnsError
 from cairns.model.autoencoder import Autoencoder
 from cairns.predictor import Predictor
+from cairns.presets import preset
 from cairns.training import edits, loop
 from cairns.training.checkpoint import load_tensors
 from cairns.training.edits import FAR, FURTHEST, NEAR, edit_losses, far_from, neighbours, steps
@@ -106,6 +107,12 @@ def test_the_edit_comes_back_to_the_reconstruction_and_not_the_other_way(
 
 def decoder_alone(run: Run, steps: int = 8) -> Config:
     return with_values(api.further(run.config()), [*api.FOR_EDITS, f"train.steps={steps}"])
+
+
+def test_the_decay_that_suits_muon_does_not_reach_adam() -> None:
+    """With Adam it is part of the gradient, where 0.05 would drown what is to be learnt."""
+    train = with_values(api.further(preset("hour-10")), api.FOR_EDITS).train
+    assert (train.optimiser, train.weight_decay) == ("adam", 1e-6)
 
 
 def test_landmarks_stay_bit_for_bit(colour_run: Run, photos: Path, tmp_path: Path) -> None:

@@ -78,8 +78,8 @@ def test_kernels_do_not_mix() -> None:
 def test_everything_but_kernels_moves_as_with_adam() -> None:
     ours = [with_gradient(7, seed=3), with_gradient(5, 4, 3, seed=4), with_gradient(6, 4, 3, 3, seed=5)]
     theirs = [with_gradient(7, seed=3), with_gradient(5, 4, 3, seed=4)]
-    settings = {"betas": (0.9, 0.98), "weight_decay": 0.1}
-    muon, adam = Muon(ours, **settings), torch.optim.Adam(theirs, **settings)
+    betas = (0.9, 0.98)
+    muon, adam = Muon(ours, betas=betas, weight_decay=0.1), torch.optim.Adam(theirs, betas=betas)
     for step in range(4):
         for optimiser in (muon, adam):
             for group in optimiser.param_groups:
@@ -87,6 +87,31 @@ def test_everything_but_kernels_moves_as_with_adam() -> None:
             optimiser.step()
     for one, two in zip(ours, theirs, strict=False):
         torch.testing.assert_close(one, two)
+
+
+def test_weight_decay_shrinks_kernels_and_leaves_the_direction_of_their_step_alone() -> None:
+    plain, shrunk = with_gradient(6, 4, 3, 3), with_gradient(6, 4, 3, 3)
+    before = plain.detach().clone()
+    Muon([plain], lr=0.1).step()
+    Muon([shrunk], lr=0.1, weight_decay=0.5).step()
+    torch.testing.assert_close(shrunk.detach(), plain.detach() - 0.1 * 0.5 * before)
+
+
+def test_weight_decay_keeps_a_kernel_before_a_batch_norm_from_outgrowing_its_steps() -> None:
+    """Batch norm takes out its length, so gradients are at right angles to it and every step lengthens it."""
+    lengths = []
+    for decay in (0.0, 1.0):
+        generator = torch.Generator().manual_seed(0)
+        kernel = nn.Parameter(torch.randn(8, 3, 3, 3, generator=generator) / 5)
+        optimiser = Muon([kernel], lr=0.05, weight_decay=decay)
+        for _ in range(200):
+            images = torch.randn(8, 3, 6, 6, generator=generator)
+            seen = nn.functional.batch_norm(nn.functional.conv2d(images, kernel), None, None, training=True)
+            optimiser.zero_grad()
+            (seen - torch.randn(seen.shape, generator=generator)).square().mean().backward()
+            optimiser.step()
+        lengths.append(kernel.norm().item())
+    assert lengths[1] < lengths[0] / 2
 
 
 def test_a_parameter_without_gradient_stays() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +14,7 @@ from cairns.nets.hourglass import Hourglass
 from cairns.nets.spec import parse
 
 NEAR = 0.1  # a landmark's surroundings, in image edges: the radius that its confidence looks at
-AFAR = 0.6  # edge of an image that is only looked at to see where the object is, over its usual edge
+AFAR = 0.55  # edge of an image that is only looked at to see where the object is, over its usual edge
 LOW = 0.3  # confidence below which a landmark is not to be trusted
 
 
@@ -44,8 +45,8 @@ class Detector(nn.Module):
         self.gain = config.detector_gain
         self.sizes = config.image_size, config.padded_size
         self.register_buffer("cells", geometry.grid(self.map_size, *self.sizes), persistent=False)
-        # From afar: the nearest size that the net can halve as often as it does.
-        self.afar = max(1, round(AFAR * config.padded_size / spec.reduction)) * spec.reduction
+        # From afar: the next larger size that the net can halve as often as it does.
+        self.afar = math.ceil(AFAR * config.padded_size / spec.reduction) * spec.reduction
 
     def forward(self, padded: Tensor) -> Detection:
         """Padded images (B, C, n, n), of padded_size or made smaller, -> Detection."""

@@ -30,7 +30,12 @@ def optimiser_of(settings: TrainConfig, parameters: Iterable[nn.Parameter]) -> t
 
 
 class Muon(torch.optim.Optimizer):
-    """Muon for convolution kernels, Adam for everything else, with one learning rate."""
+    """Muon for convolution kernels, Adam for everything else, with one learning rate.
+
+    `weight_decay` shrinks the kernels alone, by its product with the learning rate at every step. A kernel
+    before a batch norm means the same at any length, so a step counts by its length over the kernel's: where
+    nothing shrinks them kernels grow, here twelvefold in an hour, and steps count for less and less.
+    """
 
     def __init__(
         self,
@@ -45,7 +50,7 @@ class Muon(torch.optim.Optimizer):
         others = [parameter for parameter in everything if parameter.ndim != 4]
         self.adam: torch.optim.Adam | None = None
         if others:
-            self.adam = torch.optim.Adam(others, lr, betas, weight_decay=weight_decay, fused=True)
+            self.adam = torch.optim.Adam(others, lr, betas, fused=True)
             self.adam.state = self.state
 
     @torch.no_grad()
@@ -58,14 +63,14 @@ class Muon(torch.optim.Optimizer):
         moved = [kernel for kernel in self.kernels if kernel.grad is not None]
         ahead = []
         for kernel in moved:
-            gradient = kernel.grad.add(kernel, alpha=decay)
             state = self.state[kernel]
             if not state:
-                state["momentum"] = torch.zeros_like(gradient)
-            mean = state["momentum"].lerp_(gradient, 1 - memory)
-            ahead.append(gradient.lerp_(mean, memory).flatten(1))  # Nesterov's
+                state["momentum"] = torch.zeros_like(kernel)
+            mean = state["momentum"].lerp_(kernel.grad, 1 - memory)
+            ahead.append(kernel.grad.lerp(mean, memory).flatten(1))  # Nesterov's
         for kernel, step in zip(moved, orthogonal(ahead), strict=True):
             length = LIKE_ADAM * max(step.shape) ** 0.5
+            kernel.mul_(1 - settings["lr"] * decay)
             kernel.sub_(step.reshape(kernel.shape), alpha=settings["lr"] * length)
 
 
