@@ -55,6 +55,7 @@ from tables import show
 POINTS = (0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 1)  # of the time: when the error is measured
 FIRST = 0.8  # of the time of a net that teaches itself: until then it is trained as any other
 SHARE = 0.92  # of the time that is planned for steps: the rest is for checkpoints and slower minutes
+ROUND = 0.8  # the same, of a round: the last of them has nothing after it that could be shorter
 SETTLING = 30.0  # seconds of a training for images, statistics and report
 MEASURED = 30.0  # seconds in which the time of a step is measured
 Annotated = tuple[NDArray[np.uint8], NDArray[np.float64]]  # (n, size, size, C) and (n, L, 2)
@@ -140,7 +141,7 @@ def settings_of(name: str, before: Run | None, sets: Sets, seconds: float) -> di
         return {"config": with_steps(config, max(10, int(steps)))}
     notes = sets.count / len(images) * seconds_of_notes(config, images)
     detector = with_values(config, api.SELF_TAUGHT)
-    steps = (SHARE * seconds - SETTLING - notes) / seconds_per_step(detector, images)
+    steps = (ROUND * seconds - SETTLING - notes) / seconds_per_step(detector, images)
     return {"start": before.folder, "self_taught": True, "steps": max(10, int(steps))}
 
 
