@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.ndimage import uniform_filter
+from scipy.special import pseudo_huber
 
 from cairns import losses
 
@@ -93,6 +94,18 @@ def test_equivariance_by_loops() -> None:
     assert losses.equivariance(back, landmarks).item() == pytest.approx(expected, rel=1e-12)
 
 
+def test_equivariance_that_becomes_linear_against_scipy() -> None:
+    """Near by it is the squared distance, far away a straight line in the distance."""
+    back, landmarks, delta = rand(3, 4, 2), rand(3, 4, 2, seed=1), 0.2
+    distances = np.linalg.norm((back - landmarks).numpy(), axis=-1)
+    expected = 2 * pseudo_huber(delta, distances).sum() / 3
+    assert losses.equivariance(back, landmarks, delta).item() == pytest.approx(expected, rel=1e-12)
+
+    near = landmarks + 1e-4 * back
+    squared = losses.equivariance(near, landmarks).item()
+    assert losses.equivariance(near, landmarks, delta).item() == pytest.approx(squared, rel=1e-6)
+
+
 def test_reconstruction_by_loops() -> None:
     """The Gaussian negative log-likelihood, pixel by pixel and channel by channel."""
     decoded, images, sigma = rand(2, 3, 4, 4), rand(2, 3, 4, 4, seed=1), 0.05
@@ -116,6 +129,7 @@ TERMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "printed": lambda x: losses.concentration(x, "printed"),
     "separation": lambda x: losses.separation(x, 0.3),
     "equivariance": lambda x: losses.equivariance(x, TARGET),
+    "equivariance, linear": lambda x: losses.equivariance(x, TARGET, 0.2),
     "reconstruction": lambda x: losses.reconstruction(x[:, None], TARGET[:, None], 0.3),
 }
 

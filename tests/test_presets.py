@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -290,12 +291,21 @@ def test_an_hour_is_compact_for_longer() -> None:
 
 
 def test_every_preset_looks_once() -> None:
-    assert {preset(name).looks for name in [*PAPER_PRESETS, "compact-10", "hour-30", "tiny-7"]} == {1}
+    names = [*PAPER_PRESETS, "compact-10", "hour-30", "detail-10", "tiny-7"]
+    assert {preset(name).looks for name in names} == {1}
 
 
-def test_every_preset_keeps_to_the_losses_of_the_paper() -> None:
+def test_every_preset_but_detail_keeps_to_the_losses_of_the_paper() -> None:
     names = [*PAPER_PRESETS, "compact-10", "hour-30", "tiny-7"]
-    assert [preset(name).losses.ssim for name in names] == [0.0] * len(names)
+    assert {(preset(name).losses.ssim, preset(name).losses.eqv_linear) for name in names} == {(0.0, 0.0)}
+
+
+def test_detail_is_an_hour_with_losses_and_descriptors_of_its_own() -> None:
+    found, base = preset("detail-10"), preset("hour-10")
+    assert (found.warp, found.train) == (base.warp, base.train)
+    assert found.model == replace(base.model, descriptor_size=16)
+    assert found.losses == replace(base.losses, recon=0.003, ssim=10.0, eqv_linear=0.03)
+    assert found.preset == "detail-10"
 
 
 def test_tiny_weights() -> None:

@@ -51,6 +51,7 @@ class LossConfig:
     conc: float = 100.0
     sep: float = 16.0
     eqv: float = 1e4
+    eqv_linear: float = 0.0  # from about this distance on equivariance is linear; 0 for never: the paper's
     sep_sigma: float = 0.06
     colour_sigma: float = 0.05  # standard deviation of the reconstruction's Gaussian likelihood
     ssim: float = 0.0  # of 1 - SSIM, times the reconstruction's; the paper has none
@@ -202,6 +203,7 @@ LEAST: dict[str, float] = {
     "model.feature_channels": 1,
     "model.decoder_levels": 1,
     "model.colour_margin": 0,
+    "losses.eqv_linear": 0,
     "warp.grid": 2,
     "warp.landmark_share": 0,
     "warp.flow_share": 0,

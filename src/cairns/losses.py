@@ -32,9 +32,16 @@ def separation(landmarks: Tensor, sigma: float) -> Tensor:
     return (pairs * others).sum((1, 2)).mean()
 
 
-def equivariance(mapped_back: Tensor, landmarks: Tensor) -> Tensor:
-    """Eq. 7: g(l') and l, both (B, K, 2) -> scalar, summed over landmarks."""
-    return (mapped_back - landmarks).square().sum((1, 2)).mean()
+def equivariance(mapped_back: Tensor, landmarks: Tensor, linear: float = 0.0) -> Tensor:
+    """Eq. 7: g(l') and l, both (B, K, 2) -> scalar, summed over landmarks.
+
+    `linear`, not in the paper: a distance of about which the square of the distance becomes a straight line
+    (pseudo-Huber), so that a landmark which is quite lost does not outweigh all others.
+    """
+    square = (mapped_back - landmarks).square().sum(-1)  # (B, K)
+    if linear:
+        square = 2 * linear**2 * ((1 + square / linear**2).sqrt() - 1)
+    return square.sum(1).mean()
 
 
 def reconstruction(decoded: Tensor, images: Tensor, sigma: float) -> Tensor:

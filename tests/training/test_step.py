@@ -130,6 +130,14 @@ def test_without_a_warp_the_landmarks_stay(micro: Config) -> None:
     assert moved > 1e-3
 
 
+def test_far_landmarks_count_less_where_that_is_asked_for(config: Config) -> None:
+    model = Autoencoder(config.model, seed=0)
+    images, tps = images_for(config), RandomTPS(config.warp, config.model)
+    asked = replace(config, losses=replace(config.losses, eqv_linear=0.001))
+    squared, linear = (step_losses(model, images, tps, c, step=0)["eqv"].item() for c in (config, asked))
+    assert linear < squared / 2
+
+
 def test_similarity_counts_only_where_it_is_asked_for(config: Config) -> None:
     model = Autoencoder(config.model, seed=0)
     images, tps = images_for(config), RandomTPS(config.warp, config.model)

@@ -35,7 +35,7 @@ class Train:
     landmarks: int | None = None
     """How many landmarks to find (default 10, or the preset's number)."""
     preset: str | None = None
-    """celeba-10, aflw-30, ..., compact-10, hour-30, tiny-7; without it one that suits the images."""
+    """celeba-10, aflw-30, ..., compact-10, hour-30, detail-10, tiny-7; without it one that suits."""
     steps: int | None = None
     """Length of training; every milestone of the preset moves along."""
     config: Path | None = None

@@ -82,7 +82,7 @@ def step_losses(
         )
         / 2,
         "sep": losses.separation(detection.landmarks, weights.sep_sigma),
-        "eqv": losses.equivariance(mapped, landmarks),
+        "eqv": losses.equivariance(mapped, landmarks, weights.eqv_linear),
     }
     if weights.ssim:
         terms["ssim"] = losses.dissimilarity(decoded, images)
