@@ -52,6 +52,8 @@ class Ship:
     """The command that trained that one."""
     finder: str = ""
     """What the model looks for on a photo by itself."""
+    looks: int | None = None
+    """How often it looks at each image, in place of the run's own number; as in the evaluation."""
 
 
 def main() -> None:
@@ -63,6 +65,9 @@ def main() -> None:
         raise CairnsError(f"{run.model_file} is larger than {LARGEST / 1e6:.0f} MB.")
     weights = run.model_file if args.edits is None else same_landmarks(run, Run(args.edits)).model_file
     measured = json.loads(args.evaluation.read_text()) if args.evaluation else None
+    looks = run.config().looks if args.looks is None else args.looks
+    if measured and measured.get("looks", looks) != looks:
+        raise CairnsError(f"The evaluation had {measured['looks']} looks, the model has {looks}.")
     summary = run.summary()
     card = {
         "landmarks": run.config().model.landmarks,
@@ -76,6 +81,7 @@ def main() -> None:
     folder = ZOO / args.name
     folder.mkdir(parents=True, exist_ok=True)
     kept = {key: value for key, value in run.meta().items() if key != "start"}  # a path of this machine
+    kept["config"] |= {"looks": looks}
     meta = kept | {"card": card} | ({"finder": args.finder} if args.finder else {})
     meta["source"] = [re.sub(r"(?<=:).+", "FOLDER", word) for word in meta["source"]]  # nobody else's paths
     (folder / "config.json").write_text(json.dumps(meta, indent=2) + "\n")
