@@ -157,7 +157,7 @@ def hour(landmarks: int, channels: int = 3) -> Config:
 
 
 def detail(landmarks: int, channels: int = 3) -> Config:
-    """`hour` with losses that are not the paper's, and the best landmarks on faces.
+    """`hour` with losses that are not the paper's: sharper pictures, and good landmarks sooner, on faces.
 
     Images are rebuilt mostly by their local structure, from longer descriptors, which draws landmarks to
     small parts; and a landmark that is quite lost does not outweigh all others.
