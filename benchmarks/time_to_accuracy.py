@@ -4,7 +4,8 @@ python benchmarks/time_to_accuracy.py mtfl:FOLDER --minutes 60 --out runs/time-t
 
 Each net is trained as `cairns train` does, into a run folder below --out, with its own schedule over the
 steps that fit into the time at the speed measured first. `hour-10+2` is the preset hour-10 for three quarters
-of the time, then two rounds of `--self-taught`. At certain minutes it is stopped, measured, and goes on; only
+of the time, then two rounds of `--self-taught`; `detail-30-10+2` is detail-30, and the last of two rounds
+teaches ten landmarks. At certain minutes it is stopped, measured, and goes on; only
 the time of training counts, with everything that `cairns train` does; when it is over a net is measured as it
 is, also where it was slower than planned and has steps left. Training sees no labels: the regressor
 of the protocol `lmdis` is fitted on some of them and measured on every tenth training image, and on the test
@@ -16,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -41,7 +43,7 @@ from cairns.model.autoencoder import Autoencoder
 from cairns.presets import preset
 from cairns.sources import open_source
 from cairns.sources.base import Source
-from cairns.training import schedule, taught
+from cairns.training import schedule
 from cairns.training.checkpoint import load_checkpoint, load_tensors, write_atomically
 from cairns.training.loop import Interrupted, part_of
 from cairns.training.optimiser import optimiser_of
@@ -49,6 +51,7 @@ from cairns.training.prepared import square, to_tensor
 from cairns.training.recalibrate import recalibrate
 from cairns.training.run import Run
 from cairns.training.step import step_losses
+from cairns.training.taught import BATCH, LOOKS
 from cairns.warps.tps import RandomTPS
 from tables import show
 
@@ -70,7 +73,7 @@ class Options:
     minutes: float = 60
     """Training time of each net."""
     presets: tuple[str, ...] = ("hour-10+2", "celeba-10")
-    """What is compared; +N: the last quarter of the time is for N rounds of self-teaching."""
+    """What is compared; +N: the last quarter of the time is for N rounds of self-teaching, the last of -K."""
     labels: int = 500
     """Images that the regressor is fitted on."""
     images: int = 250
@@ -89,13 +92,13 @@ def main() -> None:
 
 def race(options: Options, name: str) -> list[dict[str, Any]]:
     """Train, or go on training, in parts that end when it is time to measure."""
-    first, _, rounds = name.partition("+")
+    first, fewer, rounds = parse(name)
     file = options.out / f"{name}.json"
     kept: list[dict[str, Any]] = json.loads(file.read_text()) if file.exists() else []
     found: list[dict[str, Any]] = []
     sets = Sets(open_source(options.source), open_source(options.source, "test"), preset(first), options)
     before: Run | None = None
-    for number in range(int(rounds or 0) + 1):
+    for number in range(rounds + 1):
         run = Run(options.out / (f"{name}-round-{number}" if number else name))
         mine = [row for row in kept if row["round"] == number]
         found += mine
@@ -107,10 +110,11 @@ def race(options: Options, name: str) -> list[dict[str, Any]]:
         if not run.config_file.exists():
             left = options.minutes - spent
             if number:
-                left /= int(rounds) + 1 - number
+                left /= rounds + 1 - number
             elif rounds:
                 left *= FIRST
-            settings = settings_of(first, before, sets, 60 * left)
+            taught = fewer if number == rounds else None
+            settings = settings_of(first, taught, before, sets, 60 * left)
         for mark in (point * options.minutes for point in POINTS):
             if mark <= spent or (run.finished and measured == run.config().train.steps):
                 continue
@@ -133,16 +137,28 @@ def race(options: Options, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def settings_of(name: str, before: Run | None, sets: Sets, seconds: float) -> dict[str, Any]:
+def parse(name: str) -> tuple[str, int | None, int]:
+    """`preset[-K][+N]`: the preset, the landmarks of its last round where they are fewer, how many rounds."""
+    match = re.fullmatch(r"(.+?-\d+)(?:-(\d+))?(?:\+(\d+))?", name)
+    if match is None:
+        return name, None, 0
+    first, fewer, rounds = match.groups()
+    return first, int(fewer) if fewer else None, int(rounds or 0)
+
+
+def settings_of(
+    name: str, fewer: int | None, before: Run | None, sets: Sets, seconds: float
+) -> dict[str, Any]:
     """What to call `cairns.train` with for a training of about so many seconds: the first, or a round."""
     config, images = preset(name), to_tensor(sets.labelled[0])
     if before is None:
         steps = (SHARE * seconds - SETTLING) / seconds_per_step(config, images)
         return {"config": with_steps(config, max(10, int(steps)))}
-    notes = sets.count / len(images) * seconds_of_notes(config, images)
-    detector = with_values(config, api.SELF_TAUGHT)
+    notes = sets.count / len(images) * seconds_of_notes(before.config(), images)
+    count = fewer or config.model.landmarks
+    detector = with_values(config, [*api.SELF_TAUGHT, f"model.landmarks={count}"])
     steps = (ROUND * seconds - SETTLING - notes) / seconds_per_step(detector, images)
-    return {"start": before.folder, "self_taught": True, "steps": max(10, int(steps))}
+    return {"start": before.folder, "self_taught": True, "landmarks": fewer, "steps": max(10, int(steps))}
 
 
 def minutes_unmeasured(run: Run, measured: int) -> float:
@@ -179,8 +195,8 @@ def seconds_of_notes(config: Config, images: Tensor) -> float:
     """For what a round takes down of so many images before it begins."""
     model, shape = Autoencoder(config.model).eval(), torch.rand(config.model.landmarks, 2)
     started = time.perf_counter()
-    for part in images.split(taught.BATCH):
-        looks.look(model, part, shape, taught.LOOKS)
+    for part in images.split(BATCH):
+        looks.look(model, part, shape, LOOKS)
     return time.perf_counter() - started
 
 

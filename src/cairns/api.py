@@ -66,7 +66,8 @@ def train(
     `source` is a folder, image files, videos, or a name such as "digits"; a resumed run knows its own.
     `start`: a run folder or shipped model whose weights and config training goes out from.
     `for_edits`: only its decoder is trained, so that images follow moved landmarks.
-    `self_taught`: only its detector is trained, to find by one look what it found by several.
+    `self_taught`: only its detector is trained, to find by one look what it found by several; with fewer
+    `landmarks` it is trained to find as many means of what the model found.
     """
     import torch
 
@@ -92,9 +93,14 @@ def train(
         images = open_source(source or run.meta()["source"], video=chosen.video)
     else:
         if start is not None:
-            if landmarks is not None or preset is not None or config is not None:
+            if (landmarks is not None and not self_taught) or preset is not None or config is not None:
                 raise CairnsError("A model that is trained further keeps its landmarks and its config.")
             config = find_model(start).config()
+            if landmarks is not None and landmarks > config.model.landmarks:
+                raise CairnsError(
+                    f"{start} has {config.model.landmarks} landmarks: it can teach as many or fewer, "
+                    f"not {landmarks}."
+                )
             if not (self_taught and config.train.part == "detector"):  # once more in the same way
                 config = further(config)
         elif isinstance(config, str | Path) and preset is None:
@@ -115,7 +121,10 @@ def train(
     if start is not None:
         # Before anything is written or replaced: there are such weights, and they fit.
         file = find_model(start).model_file
-        load_weights(Autoencoder(chosen.model), load_tensors(file)[0], file)
+        many = find_model(start).config().model.landmarks
+        fewer = chosen.train.part == "detector" and chosen.model.landmarks < many
+        fitting = replace(chosen.model, landmarks=many) if fewer else chosen.model
+        load_weights(Autoencoder(fitting), load_tensors(file)[0], file)
     run = train_config(chosen, images, out, start=file, resume=resume, overwrite=overwrite)
     write_report(run)
     return run

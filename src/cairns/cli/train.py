@@ -46,7 +46,8 @@ class Train:
     for_edits: bool = False
     """With --from: train the decoder alone: images follow moved landmarks better; landmarks stay."""
     self_taught: bool = False
-    """With --from: train the detector alone, to find by one look, in any light, what it found by several."""
+    """With --from: train the detector alone, to find by one look, in any light, what it found by several.
+    With fewer --landmarks too: each is then a mean of some that lie together."""
     flow: bool = False
     """Of videos: learn from optical flow beside random warps."""
     set: tuple[str, ...] = ()

@@ -34,6 +34,7 @@ from cairns.training.checkpoint import (
     save_tensors,
     write_atomically,
 )
+from cairns.training.condense import condense
 from cairns.training.flows import prepare_flows
 from cairns.training.light import relit
 from cairns.training.optimiser import optimiser_of
@@ -43,7 +44,7 @@ from cairns.training.recalibrate import recalibrate
 from cairns.training.run import Run, claim, discard, lock, set_aside
 from cairns.training.speed import matrix_product_gflops, step_gflop
 from cairns.training.step import generator_of, step_losses
-from cairns.training.taught import mean_shape, take_notes
+from cairns.training.taught import mean_shape, prepare_lessons
 from cairns.warps.tps import RandomTPS
 
 LOG_TIMES = 200  # lines in log.jsonl over a run
@@ -71,7 +72,8 @@ def train(
 ) -> Run:
     """Train a model on a source's images into the run folder `out`; returns the finished run.
 
-    `start` is the weights file of a model of the same config to go out from.
+    `start` is the weights file of a model of the same config to go out from; where the detector is trained
+    alone that model may have more landmarks.
 
     With `resume` the folder's own config is used. A run that was killed at any moment and resumed
     ends with the weights of one that was not (bit for bit on one thread).
@@ -113,21 +115,16 @@ def train(
 
     # The state: model, optimiser, the weights' moving average.
     model = Autoencoder(config.model, seed=settings.seed)
+    lessons = prepare_lessons(run, images, config) if settings.part == "detector" else None
     if "start" in run.meta() and not run.checkpoint_file.exists():
         start = Path(run.meta()["start"])
-        load_weights(model, load_tensors(start)[0], start)
+        tensors = load_tensors(start)[0]
+        if lessons is not None and lessons.groups is not None:
+            tensors = condense(tensors, model, lessons.groups)
+        load_weights(model, tensors, start)
     trained = part_of(model, settings)
     model.requires_grad_(False)
     trained.requires_grad_(True)
-    taught = None
-    if settings.part == "detector":
-        notes = run.cache_folder / "taught.npy"
-        if not notes.exists():
-            teacher, weights = Autoencoder(config.model), Path(run.meta()["start"])
-            load_weights(teacher, load_tensors(weights)[0], weights)
-            with Progress("taking notes", len(images)) as bar:
-                take_notes(teacher, images, notes, bar.update)
-        taught = np.load(notes, mmap_mode="r")
     optimiser = optimiser_of(settings, trained.parameters())
     average: dict[str, Tensor] = {}
     tps = RandomTPS(config.warp, config.model)
@@ -164,7 +161,7 @@ def train(
                 group["lr"] = schedule.learning_rate(settings, step)
             batch = rows[schedule.batch_rows(len(rows), settings.batch_size, step, settings.seed)]
             pairs = flows.pairs(images, batch) if flows else None
-            wanted = torch.from_numpy(taught[np.sort(batch)]) if taught is not None else None
+            wanted = lessons.of(batch) if lessons is not None else None
             terms = step_losses(model, images.batch(batch), tps, config, step, pairs, wanted)
             loss = losses.total(terms, schedule.weights(config, step))
             optimiser.zero_grad(set_to_none=True)

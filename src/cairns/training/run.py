@@ -99,7 +99,8 @@ class Run:
 
     def start(self, config: Config, source: Sequence[str], weights: Path | None = None) -> None:
         """Write config.json. A run that goes out from another model's `weights` remembers them until its
-        first checkpoint, and takes over its mean shape, names and what it looks for on photos."""
+        first checkpoint, and takes over what it looks for on photos, and if it has the same landmarks their
+        mean shape and names."""
         import torch
 
         from cairns import __version__
@@ -108,8 +109,10 @@ class Run:
         versions = {"cairns": __version__, "torch": torch.__version__, "python": platform.python_version()}
         meta: dict[str, Any] = {"config": to_dict(config), "source": list(source), "versions": versions}
         if weights is not None:
-            before = Run(weights.parent).meta()
-            meta |= {key: before[key] for key in ("names", "finder", "shape") if key in before}
+            before = Run(weights.parent)
+            same = before.config().model.landmarks == config.model.landmarks
+            keys = ("names", "finder", "shape") if same else ("finder",)
+            meta |= {key: value for key, value in before.meta().items() if key in keys}
             meta["start"] = str(weights.resolve())
         write_atomically(self.config_file, json.dumps(meta, indent=2).encode())
 

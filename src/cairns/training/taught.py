@@ -3,13 +3,16 @@
 The mean of several looks (`model/looks.py`) is steadier than one. It is noted once for every training image;
 then the detector learns to find it at one look, on the image warped at random and in harder light than in its
 first training, where that would have slowed the discovery down. No other network runs, so a step costs a
-fraction. Not in the paper.
+fraction. The detector may also be of a model with fewer landmarks (`training/condense.py`). Not in the paper.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,17 +22,64 @@ from torch import Tensor
 from cairns import geometry, losses
 from cairns.config import Config
 from cairns.model.autoencoder import Autoencoder
+from cairns.model.detector import Detection, Detector
 from cairns.model.looks import look
 from cairns.nets.hourglass import folded
 from cairns.training import schedule
+from cairns.training.checkpoint import load_tensors, load_weights
+from cairns.training.condense import group
 from cairns.training.light import relit
 from cairns.training.prepared import Prepared
+from cairns.training.progress import Progress
+from cairns.training.run import Run
 from cairns.warps.tps import RandomTPS
 
 LOOKS = 5
 LINEAR = 0.007  # of the edge: what lies further off may be an error of the teacher's and counts less
 BATCH = 64
 SHAPE_IMAGES = 1024  # enough for a mean shape
+WAVERING_IMAGES = 2048  # enough for how steady landmarks are
+
+
+@dataclass(frozen=True)
+class Lessons:
+    """What a teacher found on the training images, as the landmarks of a model that learns them."""
+
+    notes: NDArray[np.float32]  # (n, landmarks of the teacher, 2), on disk
+    groups: Tensor | None = None  # (K, landmarks of the teacher): its means that are to be learnt
+
+    def of(self, rows: NDArray[np.int64]) -> Tensor:
+        """Where the landmarks are wanted on images, (B, K, 2)."""
+        noted = torch.from_numpy(self.notes[np.sort(rows)])
+        return noted if self.groups is None else self.groups.float() @ noted
+
+
+def prepare_lessons(run: Run, images: Prepared, config: Config) -> Lessons:
+    """The lessons of a run: those in its cache, or new ones by the model that it goes out from."""
+    file, groups = run.cache_folder / "taught.npy", run.cache_folder / "groups.npy"
+    if not file.exists():
+        with Progress("taking notes", len(images)) as bar:
+            take_notes(teacher_of(run), images, file, bar.update)
+    notes, few = np.load(file, mmap_mode="r"), config.model.landmarks
+    if few == notes.shape[1]:
+        return Lessons(notes)
+    if not groups.exists():
+        keep(groups, group(notes, wavering(teacher_of(run), images, notes, config), few).numpy())
+    return Lessons(notes, torch.from_numpy(np.load(groups)))
+
+
+def teacher_of(run: Run) -> Autoencoder:
+    weights = Path(run.meta()["start"])
+    teacher = Autoencoder(Run(weights.parent).config().model)
+    load_weights(teacher, load_tensors(weights)[0], weights)
+    return teacher.eval()
+
+
+def keep(file: Path, array: NDArray[Any]) -> None:
+    """Whole or not at all."""
+    written = file.with_name(f"{file.stem}.part.npy")
+    np.save(written, array)
+    written.replace(file)
 
 
 @torch.no_grad()
@@ -44,9 +94,7 @@ def take_notes(
     for part in in_batches(images, np.arange(len(images))):
         parts.append(look(teacher, part, shape, LOOKS, detector)[0])
         tick(min(len(images), BATCH * len(parts)))
-    written = file.with_name("taught.part.npy")
-    np.save(written, torch.cat(parts).numpy())
-    written.replace(file)
+    keep(file, torch.cat(parts).numpy())
 
 
 @torch.no_grad()
@@ -60,6 +108,43 @@ def in_batches(images: Prepared, rows: NDArray[np.int64]) -> Iterator[Tensor]:
     return (images.batch(rows[start : start + BATCH]) for start in range(0, len(rows), BATCH))
 
 
+@torch.no_grad()
+def wavering(teacher: Autoencoder, images: Prepared, notes: NDArray[np.float32], config: Config) -> Tensor:
+    """Covariance (2K, 2K) of how far the teacher strays from its notes at one look at a lesson.
+
+    The worst tenth of the looks, where it was quite lost, does not count.
+    """
+    tps, detector = RandomTPS(config.warp, teacher.config), folded(teacher.detector)
+    rows = np.linspace(0, len(images) - 1, min(WAVERING_IMAGES, len(images))).astype(int)
+    parts, generator = [], torch.Generator().manual_seed(config.train.seed)
+    for start in range(0, len(rows), BATCH):
+        part = rows[start : start + BATCH]
+        noted = torch.from_numpy(notes[part])
+        found, _ = found_again(
+            detector, images.batch(part), noted, tps, config, config.train.steps, generator
+        )
+        parts.append((found - noted).flatten(1))
+    strays = torch.cat(parts).double()
+    nearest = strays.norm(dim=1).argsort()[: math.ceil(0.9 * len(strays))]
+    return strays[nearest].T @ strays[nearest] / len(nearest)
+
+
+def found_again(
+    detector: Detector,
+    images: Tensor,
+    noted: Tensor,
+    tps: RandomTPS,
+    config: Config,
+    step: int,
+    generator: torch.Generator,
+) -> tuple[Tensor, Detection]:
+    """A lesson: what is found on a warped copy of images in another light, landmarks also brought back."""
+    warp = tps.draw(noted, generator, schedule.landmark_share(config, step))
+    warped = relit(geometry.sample(images, warp.pixels), config.train, generator)
+    found = detector(warped.contiguous(memory_format=torch.channels_last))
+    return warp.map(found.landmarks), found
+
+
 def taught_losses(
     model: Autoencoder,
     images: Tensor,
@@ -70,10 +155,8 @@ def taught_losses(
     generator: torch.Generator,
 ) -> dict[str, Tensor]:
     """The terms by name, unweighted, for images (B, C, n, n) whose landmarks are `wanted` at (B, K, 2)."""
-    warp = tps.draw(wanted, generator, schedule.landmark_share(config, step))
-    warped = relit(geometry.sample(images, warp.pixels), config.train, generator)
-    found = model.detector(warped.contiguous(memory_format=torch.channels_last))
+    landmarks, found = found_again(model.detector, images, wanted, tps, config, step, generator)
     return {
-        "eqv": losses.equivariance(warp.map(found.landmarks), wanted, LINEAR),
+        "eqv": losses.equivariance(landmarks, wanted, LINEAR),
         "conc": losses.concentration(found.variances, config.losses.concentration),
     }
