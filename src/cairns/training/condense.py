@@ -23,6 +23,7 @@ SHARE = 0.25  # of the noise of the many, as variance: what the few are thought 
 FLOOR = 3e-4  # of the image edge: nothing is found more precisely
 STEPS = 800
 RATE = 0.05
+DESCRIPTORS = ("descriptors.project", "decoder.expand")
 CHUNK = 4096  # images whose landmarks are in memory at a time
 
 
@@ -80,15 +81,19 @@ def condense(tensors: Mapping[str, Tensor], model: Autoencoder, weights: Tensor)
     """The weights of a model of many landmarks as some that fit `model`, which has few: a start, no more.
 
     What belongs to one landmark becomes the mean of what belonged to a group, by `weights` (few, many) of
-    `group`.
+    `group`. But descriptors have no mean, each landmark's are numbers of a kind of its own: those of the
+    group's heaviest landmark.
     """
-    mix = torch.block_diag(weights, torch.ones(1, 1, dtype=weights.dtype)).float()  # the background stays
+    heaviest = torch.eye(weights.shape[1])[weights.argmax(1)]
+    background = torch.ones(1, 1)  # stays
+    means, ones = (torch.block_diag(each.float(), background) for each in (weights, heaviest))
     levels, own = model.config.decoder_levels, model.state_dict()
     mixed: dict[str, Tensor] = {}
     for name, value in tensors.items():
         sizes = zip(value.shape, own[name].shape if name in own else value.shape, strict=False)
         differ = [axis for axis, (before, after) in enumerate(sizes) if before != after]
         if len(differ) == 1:
+            mix = ones if name in DESCRIPTORS else means  # (few + 1, many + 1)
             first = value.movedim(differ[0], 0)
             # What the decoder reads: at each bandwidth a map for each landmark, then the shared features.
             parts = first[None] if len(first) == mix.shape[1] else first.unflatten(0, (levels, -1))
