@@ -94,7 +94,10 @@ def train(
     else:
         if start is not None:
             if (landmarks is not None and not self_taught) or preset is not None or config is not None:
-                raise CairnsError("A model that is trained further keeps its landmarks and its config.")
+                raise CairnsError(
+                    "A model that is trained further keeps its landmarks and its config; it can teach fewer "
+                    "landmarks with --self-taught."
+                )
             config = find_model(start).config()
             if landmarks is not None and landmarks > config.model.landmarks:
                 raise CairnsError(
