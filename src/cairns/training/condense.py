@@ -1,7 +1,7 @@
 """Fewer landmarks from many: each of the few is a mean of some of the many, mostly of neighbours.
 
-Many landmarks are discovered better than few, at the same cost: each has less to tell about the image. So a
-model of K landmarks can teach a smaller one (`training/taught.py`) what it found. Which means? Those from
+On faces thirty landmarks were discovered better than ten in the same hour. So a model of K landmarks can
+teach a smaller one (`training/taught.py`) what it found. Which means? Those from
 which all K are best told by least squares, where what is told counts by how steadily the K are found: what
 differs between two looks at one image need not be told. No label is looked at. Not in the paper.
 """
