@@ -80,6 +80,8 @@ class Options:
     """Validation images, and test images, that the error is measured on."""
     json: Path | None = None
     """Also write the rows to this file."""
+    plot: Path | None = None
+    """Also draw error against minutes into this PNG."""
 
 
 def main() -> None:
@@ -88,6 +90,8 @@ def main() -> None:
     for name in options.presets:
         rows += [{"net": name, **row} for row in race(options, name)]
     show(rows, options.json)
+    if options.plot is not None:
+        draw(rows, options.plot)
 
 
 def race(options: Options, name: str) -> list[dict[str, Any]]:
@@ -267,6 +271,33 @@ def landmarks(model: Autoencoder, images: Annotated) -> Pair:
     pixels, points = images
     found = [model.detect(to_tensor(part)).landmarks.double().numpy() for part in in_batches(pixels)]
     return np.concatenate(found), points
+
+
+def draw(rows: list[dict[str, Any]], file: Path) -> None:
+    """Each net's errors against its minutes; a ring where it began to teach itself."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+    axes = figure.subplots()
+    for i, net in enumerate(dict.fromkeys(row["net"] for row in rows)):
+        mine = [row for row in rows if row["net"] == net]
+        minutes = [row["minutes"] for row in mine]
+        for what, style in (("validation %", "-"), ("test %", "--")):
+            errors = [row[what] for row in mine]
+            label = f"{net}, {what.removesuffix(' %')} images"
+            axes.plot(minutes, errors, style, marker=".", color=f"C{i}", label=label)
+            taught = [(row["minutes"], row[what]) for row in mine if row["round"]]
+            if taught:
+                axes.plot(*zip(*taught, strict=True), "o", fillstyle="none", color=f"C{i}")
+    axes.set_xscale("log")
+    ticks = sorted({round(row["minutes"]) for row in rows if row["minutes"] >= 1})
+    axes.set_xticks(ticks, [str(tick) for tick in ticks], minor=False)
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel("minutes of training; rings: taught by its own looks")
+    axes.set_ylabel("error, %")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    figure.savefig(file, dpi=130)
 
 
 if __name__ == "__main__":

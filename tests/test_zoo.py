@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cairns.cli import main
+from cairns.evaluation.evaluate import evaluate
 from cairns.finders import FINDERS
 from cairns.predictor import ZOO, Predictor, shipped_models
+from cairns.sources.base import Subset
+from cairns.sources.mtfl import MTFL
 
+FACES = Path(__file__).parents[1].parent / "shared" / "data" / "mtfl"
 CARD = {"landmarks", "error", "error_percent", "warp_error_percent", "data", "terms", "command"}
 
 
@@ -45,6 +50,21 @@ def test_a_shipped_model_detects(name: str) -> None:
 def test_faces_are_looked_at_three_times_and_others_once() -> None:
     looks = {name: Predictor.load(name).looks for name in shipped_models()}
     assert looks == {"digits-7": 1, "faces-10": 3, "faces-30": 3, "lips-8": 1, "shoes-8": 1}
+
+
+@pytest.mark.skipif(not FACES.is_dir(), reason="the MTFL faces are not at ../shared/data/mtfl")
+@pytest.mark.parametrize(("name", "limit"), [("faces-10", 9.0), ("faces-30", 8.5)])
+def test_shipped_landmarks_predict_the_eyes_nose_and_mouth_of_faces(name: str, limit: float) -> None:
+    """Of a quarter of the test faces, from a sixteenth of the labels: so a little above the card's error."""
+    labels, test = MTFL(FACES, "labels"), MTFL(FACES, "test")
+    found = evaluate(
+        Predictor.load(name),
+        Subset(labels, range(0, len(labels), 16)),
+        Subset(test, range(0, len(test), 4)),
+        name,
+        with_untrained=False,
+    )
+    assert found["error_percent"] < limit < found["baseline_mean_shape_percent"] / 2
 
 
 def test_models_lists_them_with_their_error(capsys: pytest.CaptureFixture[str]) -> None:

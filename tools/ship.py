@@ -46,10 +46,10 @@ class Ship:
     """How it was trained, where that was more than the last of them."""
     evaluation: Path | None = None
     """The JSON of `cairns evaluate` or `cairns fit`, where there are annotations."""
-    edits: Path | None = None
-    """A run of `cairns train --from RUN --for-edits`: its decoder is shipped."""
-    edits_command: str = ""
-    """The command that trained that one."""
+    drawn: tuple[Path, ...] = ()
+    """Runs of `cairns train --from RUN --drawing` and `--for-edits`, in order: the last one is shipped."""
+    drawn_command: tuple[str, ...] = ()
+    """The commands that trained those."""
     finder: str = ""
     """What the model looks for on a photo by itself."""
     looks: int | None = None
@@ -63,7 +63,8 @@ def main() -> None:
         raise CairnsError(f"{args.run} is not a finished run.")
     if run.model_file.stat().st_size > LARGEST:
         raise CairnsError(f"{run.model_file} is larger than {LARGEST / 1e6:.0f} MB.")
-    weights = run.model_file if args.edits is None else same_landmarks(run, Run(args.edits)).model_file
+    drawn = [same_landmarks(run, Run(folder)) for folder in args.drawn]
+    weights = (drawn or [run])[-1].model_file
     measured = json.loads(args.evaluation.read_text()) if args.evaluation else None
     looks = run.config().looks if args.looks is None else args.looks
     if measured and measured.get("looks", looks) != looks:
@@ -86,17 +87,17 @@ def main() -> None:
     meta["source"] = [re.sub(r"(?<=:).+", "FOLDER", word) for word in meta["source"]]  # nobody else's paths
     (folder / "config.json").write_text(json.dumps(meta, indent=2) + "\n")
     shutil.copyfile(weights, folder / "model.safetensors")
-    (folder / "README.md").write_text(text(args, run, card, measured))
+    (folder / "README.md").write_text(text(args, run, drawn, card, measured))
     print(f"{folder}: {run.model_file.stat().st_size / 1e6:.1f} MB, {card['error']}")
 
 
-def same_landmarks(run: Run, edits: Run) -> Run:
-    """The second run, if it differs from the first in its decoder alone."""
-    before, after = load_tensors(run.model_file)[0], load_tensors(edits.model_file)[0]
+def same_landmarks(run: Run, drawn: Run) -> Run:
+    """The second run, if it has the first one's detector."""
+    before, after = load_tensors(run.model_file)[0], load_tensors(drawn.model_file)[0]
     changed = [name for name in before if not torch.equal(before[name], after[name])]
-    if not all(name.startswith("decoder.") for name in changed):
-        raise CairnsError(f"{edits.folder} has other landmarks than {run.folder}.")
-    return edits
+    if any(name.startswith("detector.") for name in changed):
+        raise CairnsError(f"{drawn.folder} has other landmarks than {run.folder}.")
+    return drawn
 
 
 def error_words(summary: dict[str, Any], measured: dict[str, Any] | None) -> str:
@@ -116,7 +117,9 @@ def error_words(summary: dict[str, Any], measured: dict[str, Any] | None) -> str
     )
 
 
-def text(args: Ship, run: Run, card: dict[str, Any], measured: dict[str, Any] | None) -> str:
+def text(
+    args: Ship, run: Run, drawn: list[Run], card: dict[str, Any], measured: dict[str, Any] | None
+) -> str:
     config, summary, versions = run.config(), run.summary(), run.meta()["versions"]
     before = "" if args.training else f", {summary['warp_error_before']:.1%} before training"
     rows = {
@@ -127,7 +130,7 @@ def text(args: Ship, run: Run, card: dict[str, Any], measured: dict[str, Any] | 
         "training": args.training
         or f"{summary['steps']:,} steps of {config.train.batch_size} images at "
         f"{summary['images_per_second']:.0f} images/s on two CPU cores, seed {config.train.seed}",
-        **edit_row(args.edits),
+        **{row: words for each in drawn for row, words in [drawn_row(each)]},
         "error": card["error"],
         "warp error": f"{summary['warp_error']:.2%} of the image edge{before}. {kept_out(summary)}",
         "health": verdict_counts(summary["health"]),
@@ -138,7 +141,7 @@ def text(args: Ship, run: Run, card: dict[str, Any], measured: dict[str, Any] | 
             f"{name} {value:.1f} %" for name, value in measured["per_landmark"].items()
         )
         rows["mean shape"] = f"{measured['baseline_mean_shape_percent']:.1f} %, the same way"
-    commands = "\n".join(f"    {command}" for command in (*args.command, args.edits_command) if command)
+    commands = "\n".join(f"    {command}" for command in (*args.command, *args.drawn_command))
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
     return f"""# {args.name}
 
@@ -159,12 +162,14 @@ measured.
 """
 
 
-def edit_row(folder: Path | None) -> dict[str, str]:
-    if folder is None:
-        return {}
-    summary = Run(folder).summary()
-    rate = summary["images_per_second"]
-    return {"training for edits": f"{summary['steps']:,} steps of the decoder alone, at {rate:.0f} images/s"}
+def drawn_row(run: Run) -> tuple[str, str]:
+    """What a training after the landmarks' own is called, and how long it was."""
+    row, part = {
+        "drawing": ("training of the drawing", "descriptors and decoder"),
+        "decoder": ("training for edits", "the decoder"),
+    }[run.config().train.part]
+    summary = run.summary()
+    return row, f"{summary['steps']:,} steps of {part} alone, at {summary['images_per_second']:.0f} images/s"
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,6 +26,14 @@ FOR_EDITS = (
     "train.learning_rate=0.001",
     "train.beta2=0.999",
     "train.weight_decay=1e-6",
+    "warp.flow_share=0",
+)
+DRAWING = (
+    "train.part=drawing",
+    "train.optimiser=muon",
+    "train.learning_rate=0.02",
+    "train.beta2=0.98",
+    "train.weight_decay=0.05",
     "warp.flow_share=0",
 )
 SELF_TAUGHT = (
@@ -57,6 +66,7 @@ def train(
     start: str | Path | None = None,
     for_edits: bool = False,
     self_taught: bool = False,
+    drawing: bool = False,
     threads: int | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -68,6 +78,7 @@ def train(
     `for_edits`: only its decoder is trained, so that images follow moved landmarks.
     `self_taught`: only its detector is trained, to find by one look what it found by several; with fewer
     `landmarks` it is trained to find as many means of what the model found.
+    `drawing`: only its descriptors and decoder are trained, to draw images from landmarks that stay.
     """
     import torch
 
@@ -80,13 +91,10 @@ def train(
         raise CairnsError(f"--threads must be at least 1; got {threads}.")
     torch.set_num_threads(threads or os.cpu_count() or 1)
     out = Path(out)
+    ways = ((for_edits, FOR_EDITS), (self_taught, SELF_TAUGHT), (drawing, DRAWING))
+    further_ways = [settings for wanted, settings in ways if wanted]
     if resume:
-        if (
-            any(value is not None for value in (landmarks, preset, steps, config))
-            or values
-            or for_edits
-            or self_taught
-        ):
+        if any(value is not None for value in (landmarks, preset, steps, config)) or values or further_ways:
             raise CairnsError("A resumed run keeps its own config: give --resume without other settings.")
         run = Run(out)
         chosen = run.config()
@@ -108,10 +116,11 @@ def train(
                 config = further(config)
         elif isinstance(config, str | Path) and preset is None:
             config = load_config(Path(config))
-        if for_edits and self_taught:
-            raise CairnsError("A training for edits and one by its own looks are two: one after the other.")
-        if for_edits or self_taught:
-            values = (*(FOR_EDITS if for_edits else SELF_TAUGHT), *values)
+        if len(further_ways) > 1:
+            raise CairnsError(
+                "--for-edits, --self-taught and --drawing are trainings of their own: one after the other."
+            )
+        values = (*itertools.chain(*further_ways), *values)
         known = config if isinstance(config, Config) else Config()
         video = with_values(known, values).video
         images = open_source(source, video=video)

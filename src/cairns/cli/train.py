@@ -48,6 +48,9 @@ class Train:
     self_taught: bool = False
     """With --from: train the detector alone, to find by one look, in any light, what it found by several.
     With fewer --landmarks too: each is then a mean of some that lie together."""
+    drawing: bool = False
+    """With --from: train descriptors and decoder alone, to draw images from landmarks that stay: after
+    --self-taught, before --for-edits."""
     flow: bool = False
     """Of videos: learn from optical flow beside random warps."""
     set: tuple[str, ...] = ()
@@ -90,6 +93,7 @@ def main(argv: Sequence[str]) -> int:
             start=args.start,
             for_edits=args.for_edits,
             self_taught=args.self_taught,
+            drawing=args.drawing,
             threads=args.threads,
             resume=args.resume,
             overwrite=args.overwrite,

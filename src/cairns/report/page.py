@@ -95,8 +95,10 @@ def legend(count: int) -> str:
 def evolution(run: Run, pixels: NDArray[np.uint8], config: Config) -> str:
     """Rows of images, columns of training steps: how the detection maps come to a point."""
     kept = sorted(run.evolution_folder.glob("step-*.npz"))
-    if config.train.part == "decoder":
-        said = "Only the decoder was trained: the maps are those of the model it went out from."
+    if trained := {"decoder": "the decoder was", "drawing": "descriptors and decoder were"}.get(
+        config.train.part
+    ):
+        said = f"Only {trained} trained: the maps are those of the model it went out from."
         return f"<h2>The detection maps</h2>\n<p>{said}</p>"
     heading = f"<h2>How the detection maps came to a point</h2>\n<p>{AT_FIRST}</p>\n"
     if "start" in run.meta():

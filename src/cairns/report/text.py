@@ -72,8 +72,20 @@ def closing_words(run: Run) -> str:
         skipped_words(summary),
         f"Report: {run.report_file}",
         f"Next:   cairns detect {run.folder} IMAGE... --out found --overlay",
+        to_draw(run),
     ]
     return "\n".join(line for line in lines if line)
+
+
+def to_draw(run: Run) -> str:
+    """Of a detector that was trained alone: what its decoder needs before it can draw."""
+    if run.config().train.part != "detector":
+        return ""
+    source = " ".join(run.meta()["source"][:3])
+    return (
+        "Its decoder has not learnt where landmarks lie now. To draw (edit, morph, studio): "
+        f"cairns train {source} --from {run.folder} --drawing --out {run.folder}-drawing"
+    )
 
 
 def model_card(run: Run) -> str:

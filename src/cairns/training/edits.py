@@ -15,6 +15,7 @@ from torch import Tensor
 from cairns import geometry, losses
 from cairns.config import Config
 from cairns.model.autoencoder import Autoencoder
+from cairns.training.drawing import likeness
 
 FURTHEST = 0.06  # a landmark is moved by up to this, in image edges
 SHARE = 3  # at most one in so many landmarks is moved, though two of a few
@@ -35,15 +36,12 @@ def edit_losses(
     decoded = model.decode(wanted, twice)
     plain, edited = decoded.chunk(2)
     far = far_from(landmarks, moved, chosen, images.shape[-1])
-    terms = {
-        "recon": losses.reconstruction(plain, images, config.losses.colour_sigma),
+    return {
+        **likeness(plain, images, config.losses),
         "cycle": losses.cycle(model.detect(decoded).landmarks, wanted),
         # The edit shall come back to the reconstruction, not the reconstruction to the edit.
         "still": losses.still(edited, plain.detach(), far),
     }
-    if config.losses.ssim:
-        terms["ssim"] = losses.dissimilarity(plain, images)
-    return terms
 
 
 def neighbours(landmarks: Tensor, generator: torch.Generator) -> Tensor:

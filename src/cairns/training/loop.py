@@ -123,6 +123,7 @@ def train(
             tensors = condense(tensors, model, lessons.groups)
         load_weights(model, tensors, start)
     trained = part_of(model, settings)
+    moves = settings.part in ("all", "detector")  # whether landmarks do
     model.requires_grad_(False)
     trained.requires_grad_(True)
     optimiser = optimiser_of(settings, trained.parameters())
@@ -135,7 +136,7 @@ def train(
         run.truncate_log(first)
     else:
         line: dict[str, float] = {"step": 0}
-        if settings.part != "decoder":
+        if moves:
             untrained = copy.deepcopy(model)
             recalibrate(untrained, batches(images, rows, min(256, len(rows)), settings))
             line["warp_error"] = float(warp_errors(untrained, checks).mean())
@@ -144,9 +145,7 @@ def train(
         average = {name: value.detach().clone() for name, value in model.named_parameters()}
 
     log_every = max(1, settings.steps // LOG_TIMES)
-    keep_maps_at = (
-        {round(part * settings.steps) for part in EVOLUTION} if settings.part != "decoder" else set()
-    )
+    keep_maps_at = {round(part * settings.steps) for part in EVOLUTION} if moves else set()
     saved_at = time.monotonic()
     bar = Progress("training", settings.steps, per_step=settings.batch_size, done=first)
     with interruptible() as interrupted, bar, run.log_file.open("a") as log:
@@ -197,14 +196,14 @@ def train(
         rate = bar.rate
 
     # The final model: averaged weights if any, batch-norm statistics from a subset of the images.
-    if settings.part != "decoder":
+    if moves:
         keep_maps(run, model, checks, settings.steps)
     with torch.no_grad():
         for name, value in model.named_parameters() if settings.ema else ():
             value.copy_(average[name])
     subset = min(settings.recalibration_images, len(rows))
     recalibrate(model, batches(images, rows, subset, settings), trained)
-    if settings.part != "decoder":
+    if moves:
         run.keep_shape(mean_shape(model, images, rows[np.linspace(0, len(rows) - 1, subset).astype(int)]))
     save_tensors(run.model_file, model.state_dict())
     finish(run, model, config, source, images, checks, rate)
@@ -214,7 +213,9 @@ def train(
 
 def part_of(model: Autoencoder, settings: TrainConfig) -> nn.Module:
     """What of a model is trained."""
-    return {"all": model, "decoder": model.decoder, "detector": model.detector}[settings.part]
+    drawing = nn.ModuleList(part for part in (model.descriptors, model.decoder) if part is not None)
+    parts = {"all": model, "decoder": model.decoder, "drawing": drawing, "detector": model.detector}
+    return parts[settings.part]
 
 
 def split(images: Prepared, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ from cairns import geometry, losses
 from cairns.config import Config
 from cairns.model.autoencoder import Autoencoder
 from cairns.training import schedule
+from cairns.training.drawing import drawing_losses, likeness
 from cairns.training.edits import edit_losses
 from cairns.training.flows import Pairs
 from cairns.training.light import relit
@@ -35,8 +36,8 @@ def step_losses(
 ) -> dict[str, Tensor]:
     """The terms of Eq. 13 by name, unweighted, for images (B, C, n, n), and for videos their `pairs`.
 
-    Where the decoder is trained alone, those of `edit_losses`; where the detector is, which then has
-    landmarks `wanted` of it, those of `taught_losses`.
+    Where the decoder is trained alone, those of `edit_losses`, with its descriptors those of
+    `drawing_losses`; where the detector is, which then has landmarks `wanted` of it, of `taught_losses`.
     """
     generator = generator_of(config.train.seed, step)
     if wanted is not None:
@@ -54,6 +55,8 @@ def step_losses(
         pairs = replace(pairs, earlier=earlier)
     if config.train.part == "decoder":
         return edit_losses(model, images, config, generator)
+    if config.train.part == "drawing":
+        return drawing_losses(model, images, config.losses)
     padded = model.pad(images)
     detection = model.detector(padded)
     warp = tps.draw(detection.landmarks, generator, schedule.landmark_share(config, step))
@@ -75,7 +78,7 @@ def step_losses(
         mapped = torch.where(chosen, moved.landmarks, mapped)
     weights = config.losses
     terms = {
-        "recon": losses.reconstruction(decoded, images, weights.colour_sigma),
+        **likeness(decoded, images, weights),
         "conc": (
             losses.concentration(detection.variances, weights.concentration)
             + losses.concentration(moved.variances, weights.concentration)
@@ -84,8 +87,6 @@ def step_losses(
         "sep": losses.separation(detection.landmarks, weights.sep_sigma),
         "eqv": losses.equivariance(mapped, landmarks, weights.eqv_linear),
     }
-    if weights.ssim:
-        terms["ssim"] = losses.dissimilarity(decoded, images)
     if pairs is not None:
         sigma = config.model.decoder_sigma
         terms["flow"] = flow.preference(pairs.flow, detection.landmarks, sigma, weights.flow_prefer_form)
