@@ -2,7 +2,7 @@
 
 For landmarks that were learnt without them (`training/taught.py`), above all fewer than the decoder knew.
 The loss is the paper's reconstruction; the detector is fixed. The losses of `training/edits.py` have to wait
-until this is done: measured, a decoder that cannot draw yet learns from them to please the detector with blots.
+until this is done: a decoder that could not draw yet learnt from them to please the detector with blots.
 """
 
 from __future__ import annotations
