@@ -1,6 +1,7 @@
 """Put a finished run into the package's zoo: its config, its weights, and a model card of measured numbers.
 
-python tools/ship.py runs/faces-10 faces-10 --evaluation runs/faces-10-eval.json --finder face \
+python tools/ship.py runs/faces-10 faces-10 --command "cairns train mtfl:FOLDER --out runs/faces-10" \
+    --evaluation runs/faces-10-eval.json --finder face \
     --data "10,000 faces of MTFL's training list (LFW and web photos), no labels" \
     --terms "research use, cite MTFL (ECCV 2014)" \
     --use "finding the same ten places on faces of ordinary photos"
