@@ -91,7 +91,7 @@ def main() -> None:
         rows += [{"net": name, **row} for row in race(options, name)]
     show(rows, options.json)
     if options.plot is not None:
-        draw(rows, options.plot)
+        draw(rows, options.minutes, options.plot)
 
 
 def race(options: Options, name: str) -> list[dict[str, Any]]:
@@ -273,7 +273,7 @@ def landmarks(model: Autoencoder, images: Annotated) -> Pair:
     return np.concatenate(found), points
 
 
-def draw(rows: list[dict[str, Any]], file: Path) -> None:
+def draw(rows: list[dict[str, Any]], minutes: float, file: Path) -> None:
     """Each net's errors against its minutes; a ring where it began to teach itself."""
     from matplotlib.figure import Figure
 
@@ -281,17 +281,17 @@ def draw(rows: list[dict[str, Any]], file: Path) -> None:
     axes = figure.subplots()
     for i, net in enumerate(dict.fromkeys(row["net"] for row in rows)):
         mine = [row for row in rows if row["net"] == net]
-        minutes = [row["minutes"] for row in mine]
+        times = [row["minutes"] for row in mine]
         for what, style in (("validation %", "-"), ("test %", "--")):
             errors = [row[what] for row in mine]
             label = f"{net}, {what.removesuffix(' %')} images"
-            axes.plot(minutes, errors, style, marker=".", color=f"C{i}", label=label)
+            axes.plot(times, errors, style, marker=".", color=f"C{i}", label=label)
             taught = [(row["minutes"], row[what]) for row in mine if row["round"]]
             if taught:
                 axes.plot(*zip(*taught, strict=True), "o", fillstyle="none", color=f"C{i}")
     axes.set_xscale("log")
-    ticks = sorted({round(row["minutes"]) for row in rows if row["minutes"] >= 1})
-    axes.set_xticks(ticks, [str(tick) for tick in ticks], minor=False)
+    ticks = [point * minutes for point in POINTS]
+    axes.set_xticks(ticks, [f"{tick:.2g}" for tick in ticks])
     axes.set_xticks([], minor=True)
     axes.set_xlabel("minutes of training; rings: taught by its own looks")
     axes.set_ylabel("error, %")
