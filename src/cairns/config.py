@@ -100,9 +100,8 @@ class TrainConfig:
     blur: float = 0.0  # half of the images are blurred, up to this part of the way to a mean over 5 pixels
     relight: bool = False  # the warped copy of an image gets a light of its own: all of the above
     mirror: bool = False  # half of the images mirrored: for objects that look the same then, such as faces
-    part: Literal["all", "decoder", "drawing", "detector"] = (
-        "all"  # alone: training/edits, drawing, taught.py
-    )
+    # What is trained: all, or alone as in training/edits.py, training/drawing.py, training/taught.py.
+    part: Literal["all", "decoder", "drawing", "detector"] = "all"
     ema: float = 0.0  # decay of the weights' moving average that is kept as the model; 0 for none
     recalibration_images: int = 1024  # for the batch-norm statistics of the final model
     seed: int = 0
