@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from cairns.config import Config, LossConfig, with_values
 from cairns.errors import CairnsError
 from cairns.model.autoencoder import Autoencoder
 from cairns.predictor import Predictor
+from cairns.report.text import to_draw
 from cairns.training import loop
 from cairns.training.checkpoint import load_tensors, save_tensors
 from cairns.training.drawing import drawing_losses
@@ -124,6 +126,16 @@ def test_four_landmarks_that_seven_taught_are_drawn(
     page = (out / "report.html").read_text()
     assert "Only descriptors and decoder were trained" in page
     assert "came to a point" not in page
+
+
+def test_of_many_files_the_command_to_draw_names_none(tiny_run: Run, tmp_path: Path) -> None:
+    run = Run(shutil.copytree(tiny_run.folder, tmp_path / "run"))
+    assert to_draw(run) == ""
+    meta = run.meta()
+    meta["config"]["train"]["part"] = "detector"
+    for words, said in ((["a.jpg", "b.jpg"], "a.jpg b.jpg"), (["a.jpg"] * 4, "IMAGE...")):
+        run.config_file.write_text(json.dumps(meta | {"source": words}))
+        assert f"cairns train {said} --from {run.folder} --drawing" in to_draw(run)
 
 
 def test_a_drawing_needs_a_model(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

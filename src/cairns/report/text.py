@@ -81,7 +81,8 @@ def to_draw(run: Run) -> str:
     """Of a detector that was trained alone: what its decoder needs before it can draw."""
     if run.config().train.part != "detector":
         return ""
-    source = " ".join(run.meta()["source"][:3])
+    words = run.meta()["source"]
+    source = " ".join(words) if len(words) <= 3 else "IMAGE..."  # part of them would be another source
     return (
         "Its decoder has not learnt where landmarks lie now. To draw (edit, morph, studio): "
         f"cairns train {source} --from {run.folder} --drawing --out {run.folder}-drawing"
