@@ -38,13 +38,14 @@ from cairns.config import Config, with_steps, with_values
 from cairns.errors import UnreadableImage
 from cairns.evaluation.protocols import PROTOCOLS
 from cairns.evaluation.task import Pair, Task
+from cairns.io import write_atomically
 from cairns.model import looks
 from cairns.model.autoencoder import Autoencoder
 from cairns.presets import preset
 from cairns.sources import open_source
 from cairns.sources.base import Source
 from cairns.training import schedule
-from cairns.training.checkpoint import load_checkpoint, load_tensors, write_atomically
+from cairns.training.checkpoint import load_checkpoint, load_tensors
 from cairns.training.loop import Interrupted, part_of
 from cairns.training.optimiser import optimiser_of
 from cairns.training.prepared import square, to_tensor

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
-from cairns.training.checkpoint import write_atomically
+from cairns.io import write_atomically
 
 Array = NDArray[np.float64]
 STRENGTHS = 10.0 ** np.arange(-6, 2.1, 0.5)  # of the ridge; chosen for each keypoint by leaving one image out

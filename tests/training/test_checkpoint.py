@@ -13,6 +13,7 @@ import torch
 from cairns import losses
 from cairns.config import Config
 from cairns.errors import CairnsError
+from cairns.io import write_atomically
 from cairns.model.autoencoder import Autoencoder
 from cairns.training import schedule
 from cairns.training.checkpoint import (
@@ -21,7 +22,6 @@ from cairns.training.checkpoint import (
     load_weights,
     save_checkpoint,
     save_tensors,
-    write_atomically,
 )
 from cairns.training.optimiser import Muon
 from cairns.training.step import step_losses

@@ -9,9 +9,9 @@ from typing import Any
 
 from cairns.errors import CairnsError, UnreadableImage
 from cairns.generation.run import GeneratorRun
+from cairns.io import write_atomically
 from cairns.report import pictures, text
 from cairns.sources.images import read_image
-from cairns.training.checkpoint import write_atomically
 
 
 def headline(summary: dict[str, Any]) -> str:

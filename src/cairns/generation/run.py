@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cairns.errors import CairnsError
 from cairns.generation.config import GeneratorConfig, from_dict
-from cairns.training.checkpoint import write_atomically
+from cairns.io import write_atomically
 from cairns.training.run import GENERATOR_MODEL, Run
 
 

@@ -22,12 +22,13 @@ from cairns.generation.networks import Adversaries, Generator
 from cairns.generation.quality import cycle_distances, diversity
 from cairns.generation.run import GeneratorRun
 from cairns.generation.sampler import Sampler, draw, sheet
+from cairns.io import write_atomically
 from cairns.losses import cycle as cyclic_loss
 from cairns.model.autoencoder import Autoencoder
 from cairns.predictor import Predictor, find_model
 from cairns.sources.base import Source
 from cairns.training import schedule
-from cairns.training.checkpoint import load_checkpoint, save_checkpoint, save_tensors, write_atomically
+from cairns.training.checkpoint import load_checkpoint, save_checkpoint, save_tensors
 from cairns.training.loop import (
     CHECKPOINT_SECONDS,
     LOG_TIMES,

@@ -18,11 +18,11 @@ from torch import Tensor
 from cairns.config import Config
 from cairns.errors import CairnsError
 from cairns.files.overlay import write_image
+from cairns.io import write_atomically
 from cairns.palette import colours, hexadecimal
 from cairns.predictor import Predictor
 from cairns.report import pictures, text
 from cairns.report.overview import overview
-from cairns.training.checkpoint import write_atomically
 from cairns.training.prepared import to_tensor
 from cairns.training.run import Run
 

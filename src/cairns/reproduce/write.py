@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from cairns.files.overlay import write_image
+from cairns.io import write_atomically
 from cairns.predictor import Predictor
 from cairns.reproduce import figures
 from cairns.reproduce.experiments import Experiment
 from cairns.reproduce.runner import Measured, Settings, differences, splits
-from cairns.training.checkpoint import write_atomically
 
 
 def write(

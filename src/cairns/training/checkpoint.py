@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,17 +12,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from cairns.errors import CairnsError
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """After a crash at any moment the file is the old one or the new one, whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
+from cairns.io import write_atomically
 
 
 def save_tensors(

@@ -22,6 +22,7 @@ from cairns import losses
 from cairns.config import Config, TrainConfig, check
 from cairns.errors import CairnsError
 from cairns.evaluation.consistency import warp_errors
+from cairns.io import write_atomically
 from cairns.model.autoencoder import Autoencoder
 from cairns.sources.base import Source
 from cairns.sources.video import Videos
@@ -32,7 +33,6 @@ from cairns.training.checkpoint import (
     load_weights,
     save_checkpoint,
     save_tensors,
-    write_atomically,
 )
 from cairns.training.condense import condense
 from cairns.training.flows import prepare_flows

@@ -18,9 +18,9 @@ from torch import Tensor
 from cairns import geometry
 from cairns.config import Config
 from cairns.errors import CairnsError, UnreadableImage
+from cairns.io import write_atomically
 from cairns.sources.base import Source
 from cairns.sources.images import to_channels
-from cairns.training.checkpoint import write_atomically
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from cairns.config import Config, build, from_dict, to_dict
 from cairns.errors import CairnsError
-from cairns.training.checkpoint import write_atomically
+from cairns.io import write_atomically
 
 GENERATOR_MODEL = "model"  # within the folder of a generator: the landmark model that it was trained with
 

@@ -1,0 +1,72 @@
+"""Writing files and showing names, safely: nothing here knows what is in them."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from pathlib import Path
+
+from cairns.errors import CairnsError
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet would compute
+
+HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # Unicode's control and format characters, surrogates, line ends
+JOINERS = "\u200c\u200d"  # format characters that words of some languages, and emoji, are written with
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """After a crash at any moment the file is the old one or the new one, whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".part")
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def printable(text: str) -> str:
+    """A name as it may be shown on a terminal or written into a file: what would move the cursor, turn the
+    direction of the text or is not UTF-8 is written as an escape, such as \\x1b."""
+    return "".join(
+        _escaped(one) if unicodedata.category(one) in HIDDEN and one not in JOINERS else one for one in text
+    )
+
+
+def _escaped(character: str) -> str:
+    number = ord(character)
+    if 0xDC80 <= number <= 0xDCFF:  # a byte of a file name that is not UTF-8
+        return f"\\x{number - 0xDC00:02x}"
+    return (
+        f"\\x{number:02x}"
+        if number < 0x100
+        else f"\\u{number:04x}"
+        if number < 0x10000
+        else f"\\U{number:08x}"
+    )
+
+
+def cell(text: str) -> str:
+    """A name as a cell of a CSV file: printable, and never a formula to the spreadsheet that opens it."""
+    shown = printable(text)
+    return f"'{shown}" if shown.startswith(FORMULA) else shown
+
+
+def named(text: str) -> str:
+    """The name that `cell` was given, unless it had to escape something."""
+    return text[1:] if text[:1] == "'" and text[1:].startswith(FORMULA) else text
+
+
+def below(folder: Path, name: str) -> Path:
+    """The path of `name` below a folder; refused where it would leave it, be it by `..`, by a root of its own
+    or through a link."""
+    path = folder / name
+    inside = folder.resolve()
+    whole = path.resolve()
+    if whole == inside or not whole.is_relative_to(inside):
+        raise CairnsError(f"{printable(name)} would be written outside of {printable(str(folder))}.")
+    return path
