@@ -17,6 +17,7 @@ from cairns.io import write_atomically
 from cairns.model.autoencoder import Autoencoder
 from cairns.training import schedule
 from cairns.training.checkpoint import (
+    digest,
     load_checkpoint,
     load_tensors,
     load_weights,
@@ -92,6 +93,23 @@ def test_the_same_tensors_give_the_same_bytes(tmp_path: Path) -> None:
     save_tensors(tmp_path / "one", tensors)
     save_tensors(tmp_path / "two", dict(sorted(tensors.items())))
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_a_digest_is_of_what_tensors_hold(tmp_path: Path) -> None:
+    tensors = {"a": torch.rand(2, 3, 4, 4), "b": torch.arange(4), "c": torch.tensor(1.5), "d": torch.rand(0)}
+    same = {name: tensors[name].clone() for name in "dcba"}
+    same["a"] = same["a"].to(memory_format=torch.channels_last)
+    save_tensors(tmp_path / "t", same, {"note": "another file"})
+    assert digest(tensors) == digest(same) == digest(load_tensors(tmp_path / "t")[0])
+    others = [
+        {**tensors, "b": torch.tensor([0, 1, 2, 4])},
+        {**tensors, "b": torch.arange(4).view(2, 2)},
+        {**tensors, "b": torch.arange(4).view(torch.float64)},
+        {**tensors, "c": torch.tensor(-1.5)},
+        {"e" if name == "b" else name: tensor for name, tensor in tensors.items()},
+        {name: tensors[name] for name in "abc"},
+    ]
+    assert len({digest(tensors), *map(digest, others)}) == 7
 
 
 @pytest.mark.parametrize("kind", [torch.optim.Adam, Muon])

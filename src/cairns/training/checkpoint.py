@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +33,17 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise CairnsError(f"There is no file {path}.") from None
     except (SafetensorError, OSError) as error:
         raise CairnsError(f"{path} is damaged or no safetensors file: {error}.") from None
+
+
+def digest(tensors: Mapping[str, Tensor]) -> str:
+    """The SHA-256 of what tensors hold: names, kinds, shapes and values. Neither their order nor how they lie
+    in memory or in a file matters."""
+    found = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        plain = tensor.detach().cpu().contiguous()
+        found.update(json.dumps([name, str(plain.dtype), list(plain.shape)]).encode())
+        found.update(plain.reshape(-1).view(torch.uint8).numpy())
+    return found.hexdigest()
 
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
