@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import venv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
@@ -39,6 +43,28 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(loop, "matrix_product_gflops", partial(matrix_product_gflops, 256, 1))
     yield
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def old_pandas(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with the pandas that DeepLabCut requires, made once and kept in pytest's
+    cache. Takes a network and about twenty seconds."""
+    cache = getattr(request.config, "cache", None)
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder = (cache.mkdir("environments") if cache else shared) / "pandas-2"
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    with FileLock(folder.with_suffix(".lock")):
+        if not (folder / "complete").exists():
+            install = [python, "-m", "pip", "install", "--quiet", "pandas<3", "tables"]
+            try:
+                venv.create(folder, clear=True, with_pip=True)
+                subprocess.run(install, capture_output=True, text=True, check=True, timeout=300)
+            except (subprocess.SubprocessError, OSError) as error:
+                pytest.skip(f"pandas 2 cannot be installed: {getattr(error, 'stderr', None) or error}"[:500])
+            (folder / "complete").touch()
+    return python
 
 
 @pytest.fixture

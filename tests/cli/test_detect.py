@@ -331,7 +331,7 @@ def test_detect_writes_what_is_asked_for(cairns: Call, colour_run: Run, folder: 
     ]  # fmt: skip
     assert "a.dlc.csv, a.dlc.h5, a.coco.json, a.slp, a.overlay.mp4" in said.out
     coco = json.loads((tmp_path / "found" / "a.coco.json").read_text())
-    assert coco["categories"][0]["keypoints"] == ["snout", "1", "2", "3"]
+    assert coco["categories"][0]["keypoints"] == ["snout", "landmark1", "landmark2", "landmark3"]
     expected = Predictor.load(named).detect(Video(folder / "a.mp4").read(2), Placement(2, 3, 40, 40)).points
     found = np.array(coco["annotations"][2]["keypoints"]).reshape(4, 3)[:, :2]
     np.testing.assert_allclose(found, expected, atol=0.011)  # 5 frames are too few to smooth

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import logging
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -14,11 +15,12 @@ import pytest
 
 from cairns.errors import CairnsError
 from cairns.files import formats
-from cairns.files.formats import FORMATS, Keypoints, require
+from cairns.files.formats import FORMATS, Keypoints, names_elsewhere, require
 from cairns.files.table import HEADER
 from cairns.files.videos import VideoWriter
 
-NAMES = ("snout", "tail, base", "2")
+NAMES = ("snout", "tail, bäse", "2")
+LABELS = ("snout", "tail, bäse", "landmark2")  # of NAMES, in other tools
 FRAMES = 11
 
 
@@ -68,7 +70,6 @@ def frame_of(path: Path):  # type: ignore[no-untyped-def]  # a pandas DataFrame
     if path.suffix == ".h5":
         with pd.HDFStore(str(path), "r") as store:
             assert store.keys() == ["/df_with_missing"]
-            assert store.get_storer("df_with_missing").is_table
         return pd.read_hdf(path)
     return pd.read_csv(path, header=[0, 1, 2], index_col=0)
 
@@ -80,7 +81,7 @@ def test_deeplabcut_files_are_what_pandas_reads_for_deeplabcut(
     table = frame_of(written(name, found, tmp_path))
     assert table.columns.names == ["scorer", "bodyparts", "coords"]
     assert list(table.columns) == [
-        ("cairns", part, column) for part in NAMES for column in ("x", "y", "likelihood")
+        ("cairns", part, column) for part in LABELS for column in ("x", "y", "likelihood")
     ]
     assert list(table.index) == list(range(FRAMES))
     values = table.to_numpy().reshape(FRAMES, 3, 3)
@@ -88,11 +89,70 @@ def test_deeplabcut_files_are_what_pandas_reads_for_deeplabcut(
     assert tuple(values[0, 0, :2]) == (0, 0)
 
 
+READ = """
+import json, sys, warnings
+warnings.simplefilter("error")
+import numpy as np, pandas as pd
+table = pd.read_hdf(sys.argv[1], "df_with_missing")
+parts = table.columns.get_level_values("bodyparts").unique().tolist()
+rows = table.index.tolist()
+scorer = table.columns.get_level_values(0)[0]
+nose = table[scorer]["snout"][["x", "y"]].dropna().to_numpy().tolist()
+print(json.dumps([pd.__version__, scorer, parts, rows, np.nan_to_num(table, nan=-1).tolist(), nose]))
+"""
+
+
+def test_the_pandas_that_deeplabcut_requires_reads_the_same(
+    found: Keypoints, tmp_path: Path, old_pandas: Path
+) -> None:
+    """DeepLabCut wants pandas<3, and reads a file so."""
+    path = written("h5", found, tmp_path)
+    done = subprocess.run([old_pandas, "-c", READ, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    version, scorer, parts, rows, values, snout = json.loads(done.stdout)
+    assert (int(version.split(".")[0]), scorer, parts) == (2, "cairns", list(LABELS))
+    assert rows == list(range(FRAMES))
+    expected = (found.points - np.array([0.5, 0.5, 0])).reshape(FRAMES, 9)
+    np.testing.assert_allclose(values, np.nan_to_num(expected, nan=-1), atol=1e-6)
+    np.testing.assert_allclose(snout, expected[np.isfinite(expected[:, 0]), :2], atol=1e-6)
+
+
+def test_nothing_in_the_hdf5_file_is_a_pickle(found: Keypoints, tmp_path: Path) -> None:
+    """Numbers, and text of a fixed length that does not end as a pickle does: PyTables takes it as it is."""
+    import h5py
+
+    with h5py.File(written("h5", found, tmp_path)) as file:
+        nodes = [file]
+        file.visititems(lambda _, node: nodes.append(node))
+        assert len(nodes) == 16
+        for node in nodes:
+            for value in node.attrs.values():
+                assert isinstance(value, np.number | np.bytes_), value
+                assert not (isinstance(value, bytes) and value.endswith(b".")), value
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("0", "1", "2"), ("landmark0", "landmark1", "landmark2")),
+        (("nose", "1", "ear 2"), ("nose", "landmark1", "ear 2")),
+        (("landmark3", "1", "2", "3"), ("landmark3", "landmark1", "landmark2", "landmark3_")),
+        (("0", "landmark0", "landmark0_"), ("landmark0__", "landmark0", "landmark0_")),
+        (("1.5", "nan", "", "nose"), ("landmark1.5", "landmarknan", "landmark", "nose")),
+        (("a", "a"), ("a", "a_")),
+    ],
+)
+def test_other_tools_get_names_that_are_no_numbers_and_differ(
+    names: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    assert names_elsewhere(names) == expected
+
+
 @pytest.mark.parametrize("name", ["dlc", "h5"])
 def test_movement_reads_deeplabcut_files(found: Keypoints, tmp_path: Path, name: str) -> None:
     load_poses = movement_loader()
     data = load_poses.from_dlc_file(written(name, found, tmp_path), fps=25)
-    assert data.keypoints.values.tolist() == list(NAMES)
+    assert data.keypoints.values.tolist() == list(LABELS)
     np.testing.assert_allclose(data.time.values, np.arange(FRAMES) / 25)
     position = data.position.transpose("time", "keypoints", "space", "individuals").values[..., 0]
     np.testing.assert_allclose(position, found.points[..., :2] - 0.5, atol=1e-4)
@@ -113,7 +173,7 @@ def test_coco_reads_its_own(found: Keypoints, tmp_path: Path) -> None:
 
     coco = COCO(str(written("coco", found, tmp_path)))
     (category,) = coco.loadCats(coco.getCatIds())
-    assert category["keypoints"] == list(NAMES)
+    assert category["keypoints"] == list(LABELS)
     images = coco.loadImgs(coco.getImgIds())
     assert [image["frame"] for image in images] == list(range(FRAMES))
     assert {(image["width"], image["height"]) for image in images} == {(64, 48)}
@@ -156,7 +216,7 @@ def test_sleap_reads_its_own(found: Keypoints, tmp_path: Path) -> None:
     import sleap_io
 
     labels = sleap_io.load_slp(str(written("slp", found, tmp_path)))
-    assert labels.skeleton.node_names == list(NAMES)
+    assert labels.skeleton.node_names == list(LABELS)
     assert Path(labels.video.filename) == found.video
     assert [one.frame_idx for one in labels.labeled_frames] == [f for f in range(FRAMES) if f != 3]
     assert labels.video.shape[:3] == (FRAMES, 48, 64)
@@ -183,7 +243,7 @@ def test_a_missing_last_frame_does_no_harm(found: Keypoints, tmp_path: Path, nam
 
 @pytest.mark.parametrize(
     ("name", "library", "extra"),
-    [("h5", "pandas", "dlc"), ("h5", "tables", "dlc"), ("slp", "sleap_io", "sleap")],
+    [("h5", "h5py", "dlc"), ("slp", "sleap_io", "sleap")],
 )
 def test_a_format_whose_library_is_missing_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, name: str, library: str, extra: str

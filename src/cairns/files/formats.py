@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
+from cairns.files.frame import write_frame
 from cairns.files.table import HEADER
+from cairns.io import cell
 
 CHUNK = 4096  # frames in memory while a file is written
 SCORER = "cairns"
@@ -50,7 +52,7 @@ class Format:
 
 
 def write_csv(path: Path, found: Keypoints) -> None:
-    with path.open("w", newline="") as stream:
+    with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(HEADER)
         for start, points in found.chunks():
@@ -58,13 +60,39 @@ def write_csv(path: Path, found: Keypoints) -> None:
                 for name, (x, y, trust) in zip(found.names, rows, strict=True):
                     if np.isfinite(x):
                         numbers = (f"{x:.2f}", f"{y:.2f}", f"{trust:.3f}")
-                        writer.writerow((found.video.name, frame, 0, name, *numbers))
+                        writer.writerow((cell(found.video.name), frame, 0, cell(name), *numbers))
 
 
-def _columns(found: Keypoints) -> list[list[str]]:
-    """DeepLabCut's three header rows, without their first cells."""
-    parts = [name for name in found.names for _ in range(3)]
-    return [[SCORER] * len(parts), parts, ["x", "y", "likelihood"] * len(found.names)]
+def names_elsewhere(names: Sequence[str]) -> tuple[str, ...]:
+    """The names for other tools, which refuse numbers as names: a landmark that nobody named is `landmark3`,
+    and `landmark3_` where somebody gave that name to another one."""
+    found: dict[int, str] = {}
+    given_first = sorted(range(len(names)), key=lambda k: _is_number(names[k]))
+    for k in given_first:
+        label = f"landmark{names[k]}" if _is_number(names[k]) else names[k]
+        while label in found.values():
+            label += "_"
+        found[k] = label
+    return tuple(found[k] for k in range(len(names)))
+
+
+def _is_number(name: str) -> bool:
+    """Whether a tool that reads it may take it for a number, or for a missing one."""
+    try:
+        float(name or "nan")
+    except ValueError:
+        return False
+    return True
+
+
+def _columns(found: Keypoints) -> list[tuple[str, list[str]]]:
+    """DeepLabCut's three header rows."""
+    parts = [label for label in names_elsewhere(found.names) for _ in range(3)]
+    return [
+        ("scorer", [SCORER] * len(parts)),
+        ("bodyparts", parts),
+        ("coords", ["x", "y", "likelihood"] * len(found.names)),
+    ]
 
 
 def _deeplabcut_values(points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -72,32 +100,28 @@ def _deeplabcut_values(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def write_dlc_csv(path: Path, found: Keypoints) -> None:
-    with path.open("w", newline="") as stream:
+    with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
-        for word, cells in zip(("scorer", "bodyparts", "coords"), _columns(found), strict=True):
-            writer.writerow((word, *cells))
+        for word, cells in _columns(found):
+            writer.writerow((word, *map(cell, cells)))
         for start, points in found.chunks():
             for frame, row in enumerate(_deeplabcut_values(points), start):
                 writer.writerow((frame, *("" if np.isnan(value) else f"{value:.4f}" for value in row)))
 
 
 def write_dlc_h5(path: Path, found: Keypoints) -> None:
-    pandas = _needed("pandas", "dlc")
-    columns = pandas.MultiIndex.from_arrays(_columns(found), names=("scorer", "bodyparts", "coords"))
-    with pandas.HDFStore(str(path), "w") as store:
-        for start, points in found.chunks():
-            rows = pandas.RangeIndex(start, start + len(points))
-            store.append(
-                "df_with_missing", pandas.DataFrame(_deeplabcut_values(points), rows, columns), format="table"
-            )
+    _needed("h5py", "dlc")
+    blocks = ((start, _deeplabcut_values(points)) for start, points in found.chunks())
+    write_frame(path, "df_with_missing", _columns(found), len(found.points), blocks)
 
 
 def write_coco(path: Path, found: Keypoints) -> None:
     """One image per frame, one annotation on each; the confidence of a keypoint in `scores`."""
     width, height = found.size
+    names = names_elsewhere(found.names)
     head = {
         "info": {"description": f"{found.video.name}, by cairns"},
-        "categories": [{"id": 1, "name": "subject", "keypoints": list(found.names), "skeleton": []}],
+        "categories": [{"id": 1, "name": "subject", "keypoints": names, "skeleton": []}],
     }
     with path.open("w") as stream:
         stream.write(json.dumps(head)[:-1] + ', "images": [')
@@ -138,7 +162,7 @@ def _annotation(frame: int, rows: NDArray[np.float64]) -> dict[str, object]:
 def write_slp(path: Path, found: Keypoints) -> None:
     """SLEAP's own file, by its own library, which holds all of it in memory."""
     sio = _needed("sleap_io", "sleap")
-    skeleton = sio.Skeleton(nodes=list(found.names), name=SCORER)
+    skeleton = sio.Skeleton(nodes=list(names_elsewhere(found.names)), name=SCORER)
     video = sio.Video.from_filename(str(found.video.resolve()))
     frames = []
     for start, points in found.chunks():
@@ -176,7 +200,7 @@ def _needed(module: str, extra: str):  # type: ignore[no-untyped-def]  # whateve
 FORMATS = {
     "csv": Format(".csv", write_csv, "a table with one row per landmark and frame"),
     "dlc": Format(".dlc.csv", write_dlc_csv, "DeepLabCut, CSV"),
-    "h5": Format(".dlc.h5", write_dlc_h5, "DeepLabCut, HDF5", ("pandas", "tables"), "dlc"),
+    "h5": Format(".dlc.h5", write_dlc_h5, "DeepLabCut, HDF5", ("h5py",), "dlc"),
     "coco": Format(".coco.json", write_coco, "COCO keypoints"),
     "slp": Format(".slp", write_slp, "SLEAP", ("sleap_io",), "sleap"),
 }

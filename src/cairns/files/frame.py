@@ -1,0 +1,67 @@
+"""A table of numbers with levels of column names, as pandas keeps one in HDF5 in its format `fixed`.
+
+Written with h5py: neither pandas nor PyTables is needed, versions of them do not matter, and no attribute is
+a pickle. The layout is that of pandas 2 and 3 (`pandas.io.pytables.BlockManagerFixed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+ARRAY = ("ARRAY", "2.4")  # a kind of node, as PyTables calls it, and the version of it
+NOTHING: Mapping[str, str | int] = {}
+
+
+def write_frame(
+    path: Path,
+    key: str,
+    levels: Sequence[tuple[str, Sequence[str]]],
+    rows: int,
+    chunks: Iterable[tuple[int, NDArray[np.float64]]],
+) -> None:
+    """`levels` are the names of the column levels and their cells, one for each column; `chunks` the first
+    row and the values (n, columns) of one stretch after the other. The rows are numbered from 0."""
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        _describe(file, "GROUP", "1.0", {"PYTABLES_FORMAT_VERSION": "2.1"})
+        group = file.create_group(key)
+        about = {"pandas_type": "frame", "encoding": "UTF-8", "errors": "strict", "ndim": 2, "nblocks": 1}
+        about |= {"axis1_variety": "regular"}
+        for axis in ("axis0", "block0_items"):
+            about |= {f"{axis}_variety": "multi", f"{axis}_nlevels": len(levels)}
+            for number, (name, cells) in enumerate(levels):
+                different = list(dict.fromkeys(cells))
+                words = np.array([word.encode() for word in different])
+                codes = np.array([different.index(cell) for cell in cells], np.int32)
+                level = group.create_dataset(f"{axis}_level{number}", data=words)
+                _describe(level, *ARRAY, {"kind": "string", "name": name})
+                _describe(group.create_dataset(f"{axis}_label{number}", data=codes), *ARRAY)
+        _describe(group, "GROUP", "1.0", about)
+        index = group.create_dataset("axis1", (rows,), np.int64)
+        _describe(index, *ARRAY, {"kind": "integer"})
+        values = group.create_dataset("block0_values", (rows, len(levels[0][1])), np.float64)
+        _describe(values, *ARRAY)
+        for start, block in chunks:
+            index[start : start + len(block)] = np.arange(start, start + len(block))
+            values[start : start + len(block)] = block
+
+
+def _describe(node: Any, kind: str, version: str, about: Mapping[str, str | int] = NOTHING) -> None:
+    """What PyTables and pandas note about a node. They take text as such if it is UTF-8 of a fixed length."""
+    import h5py
+
+    flavour = {"FLAVOR": "numpy"} if kind == "ARRAY" else {}
+    for name, value in ({"CLASS": kind, "VERSION": version, "TITLE": ""} | flavour | dict(about)).items():
+        if isinstance(value, str):
+            text = value.encode()
+            node.attrs.create(name, text, dtype=h5py.string_dtype("utf-8", max(len(text), 1)))
+        else:
+            node.attrs[name] = np.int64(value)
+    if kind == "ARRAY":
+        node.attrs["transposed"] = np.uint8(1)  # pandas keeps a column of the table as a row
