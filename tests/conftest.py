@@ -174,6 +174,9 @@ class FakeSource:
     def name(self, index: int) -> str:
         return f"fake-{index}"
 
+    def file(self, index: int) -> Path | None:
+        return None
+
     def image(self, index: int) -> NDArray[np.uint8]:
         self.reads.append(index)
         found = self.images[index]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Sequence
@@ -10,12 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from cairns.config import Config, check, load_config, with_steps, with_values
+from cairns.config import Config, VideoConfig, check, load_config, with_steps, with_values
 from cairns.errors import CairnsError, UnreadableImage
 from cairns.predictor import Predictor, find_model
 from cairns.presets import compact, preset, tiny
 from cairns.sources import Source, open_source
+from cairns.sources.deeplabcut import LabelledFrames
 from cairns.sources.images import has_colour
+from cairns.sources.video import Videos
 from cairns.training.run import Run
 from cairns.training.schedule import weights
 
@@ -128,6 +131,7 @@ def train(
         if steps is not None:
             chosen = with_steps(chosen, steps)
         chosen = with_values(chosen, values)
+        chosen = replace(chosen, video=replace(chosen.video, frame=frame_size(images, chosen.video)))
     check(chosen)
     file = None
     if start is not None:
@@ -160,6 +164,17 @@ def choose(
         chosen = replace(chosen, model=replace(chosen.model, landmarks=landmarks))
     check(chosen)
     return chosen
+
+
+def frame_size(source: Source, video: VideoConfig) -> tuple[int, ...]:
+    """Width and height of the frames that are cropped in training: detection knows such images by it."""
+    if not video.crop or not isinstance(source, Videos | LabelledFrames):
+        return ()
+    for index in range(min(LOOKED_AT, len(source))):
+        with contextlib.suppress(UnreadableImage):
+            height, width = source.image(index).shape[:2]
+            return width, height
+    return ()
 
 
 def further(config: Config) -> Config:

@@ -114,6 +114,7 @@ class VideoConfig:
     every: int = 1  # take every so many frames
     frames: int = 0  # and of those at most so many of each video, evenly spread; 0 for all
     crop: tuple[float, ...] = ()  # region of interest: left, top, width, height in pixels
+    frame: tuple[int, ...] = ()  # width and height of the frames that the crop is made for; training notes it
     background: Literal["keep", "grey", "mean"] = "keep"  # what becomes of a static camera's background
     follow: bool = False  # a square crop that follows what moves before that background
     zoom: bool = False  # the size of that crop follows the subject's, too; else one size for a video
@@ -274,6 +275,8 @@ def check(config: Config) -> None:
     crop = config.video.crop
     if crop and (len(crop) != 4 or not all(math.isfinite(value) for value in crop) or min(crop[2:]) < 1):
         raise CairnsError(f"video.crop must be left, top, width and height in pixels; got {crop}.")
+    if config.video.frame and (len(config.video.frame) != 2 or min(config.video.frame) < 1):
+        raise CairnsError(f"video.frame must be a width and a height in pixels; got {config.video.frame}.")
     if model.padded_size < model.image_size or (model.padded_size - model.image_size) % 2:
         raise CairnsError(
             f"model.padded_size must exceed model.image_size by an even number of pixels; "

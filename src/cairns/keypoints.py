@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
+from cairns.geometry import Placement
 from cairns.io import write_atomically
+from cairns.predictor import Landmarks
 
 Array = NDArray[np.float64]
 STRENGTHS = 10.0 ** np.arange(-6, 2.1, 0.5)  # of the ridge; chosen for each keypoint by leaving one image out
@@ -41,6 +43,19 @@ class KeypointMap:
         flat = landmarks.reshape(len(landmarks), -1)
         inputs = np.concatenate((flat, np.ones((len(flat), 1))), axis=1)
         return np.einsum("lci,ni->nlc", self.weights, inputs)
+
+    def of(self, found: Sequence[Landmarks], places: Sequence[Placement]) -> list[Landmarks]:
+        """Keypoints in pixels of the images, from landmarks in pixels and where each was looked for.
+
+        A keypoint is as sure as the landmarks it is computed from are on the whole.
+        """
+        if not found:
+            return []
+        unit = np.stack([place.to_unit(one.points) for one, place in zip(found, places, strict=True)])
+        return [
+            Landmarks(place.to_original(points), np.full(len(self.names), one.confidence.mean()))
+            for one, place, points in zip(found, places, self(unit), strict=True)
+        ]
 
     def save(self, path: Path) -> None:
         content = {"names": self.names, "weights": self.weights.tolist(), "measured": self.measured}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from cairns.model.autoencoder import Autoencoder
 from cairns.model.looks import look
 from cairns.nets.hourglass import folded
 from cairns.sources.images import read_image, to_channels
-from cairns.training.checkpoint import load_tensors, load_weights
+from cairns.training.checkpoint import digest, load_tensors, load_weights
 from cairns.training.prepared import to_tensor
 from cairns.training.run import GENERATOR_MODEL, Run
 
@@ -76,6 +77,25 @@ class Predictor:
     def landmarks(self) -> int:
         return self.config.model.landmarks
 
+    @cached_property
+    def digest(self) -> str:
+        """What the weights are, whichever file they came from."""
+        return digest(self.model.state_dict())
+
+    @property
+    def has_crop(self) -> bool:
+        """Whether the model was trained on one region of its frames."""
+        video = self.config.video
+        return bool(video.crop) and not video.follow
+
+    def crop(self, width: int, height: int) -> geometry.Placement | None:
+        """The region that the model was trained on, if an image has the size of its training frames."""
+        video = self.config.video
+        if not self.has_crop or video.frame != (width, height):
+            return None
+        left, top, wide, high = video.crop
+        return geometry.Placement(left, top, wide, high)
+
     def detect(
         self, image: NDArray[np.uint8] | str | Path, box: geometry.Placement | None = None
     ) -> Landmarks:
@@ -120,9 +140,12 @@ class Predictor:
     def prepare(
         self, image: NDArray[np.uint8] | str | Path, box: geometry.Placement | None = None
     ) -> tuple[NDArray[np.uint8], geometry.Placement]:
-        """An image as the model wants it, (size, size, C), and where in the original it came from."""
+        """An image as the model wants it, (size, size, C), and where in the original it came from.
+
+        Without a `box` that is the region that the model was trained on, for images of its frames' size."""
         pixels = read_image(Path(image)) if isinstance(image, str | Path) else _checked(image)
-        box = box or geometry.fit_box(pixels.shape[1], pixels.shape[0], self.config.fit)
+        height, width = pixels.shape[:2]
+        box = box or self.crop(width, height) or geometry.fit_box(width, height, self.config.fit)
         pixels = to_channels(pixels, self.config.model.channels)
         return geometry.extract(pixels, box, self.config.model.image_size), box
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from cairns.cli.detect import counted, formats
+from cairns.config import to_dict
 from cairns.detection import videos
 from cairns.errors import CairnsError
 from cairns.files.videos import VideoWriter
@@ -135,13 +136,14 @@ def test_finished_detections_are_skipped_unless_told_otherwise(
     cairns: Call, colour_run: Run, photos: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "found"
-    out.mkdir()
-    (out / "landmarks.csv").write_text("finished before")
+    assert cairns("detect", colour_run.folder, photos, "--out", out).code == 0
+    before = (out / "landmarks.csv").stat()
     said = cairns("detect", colour_run.folder, photos, "--out", out)
     assert said.code == 0
-    assert "--overwrite" in said.out
-    assert (out / "landmarks.csv").read_text() == "finished before"
+    assert "landmarks.csv is already there; --overwrite does it again." in said.out
+    assert (out / "landmarks.csv").stat() == before
     assert cairns("detect", colour_run.folder, photos, "--out", out, "--overwrite").code == 0
+    assert (out / "landmarks.csv").stat().st_mtime_ns > before.st_mtime_ns
     assert len(rows_of(out)) == 48
 
 
@@ -159,8 +161,9 @@ def test_detect_skips_and_names_what_it_cannot_read(
 ) -> None:
     (photos / "torn.jpg").write_bytes((photos / "00.jpg").read_bytes()[:200])
     said = cairns("detect", colour_run.folder, photos, "--out", tmp_path / "found")
-    assert said.code == 0
+    assert said.code == 1
     assert "skipped torn.jpg: not a readable image" in said.err
+    assert said.err.endswith("1 of 13 images could not be read.\n")
     assert "on 12 images" in said.out
     assert len(rows_of(tmp_path / "found")) == 48
 
@@ -175,8 +178,9 @@ def test_detect_skips_and_names_what_it_cannot_read(
         (["RUN", "bad", "--out", "found"], "None of the 1 images could be read"),
         (["RUN", "photos", "--out", "file"], "is a file"),
         (["RUN", "photos", "--out", "file/found"], "file"),
-        (["RUN", "photos", "--out", "found", "--keypoints", "k.json"], "--keypoints is for videos"),
-        (["RUN", "photos", "--out", "found", "--format", "dlc"], "--format is for videos"),
+        (["RUN", "photos", "--out", "found", "--keypoints", "k.json"], "There is no file k.json"),
+        (["RUN", "photos", "--out", "found", "--format", "xml"], "There is no format 'xml'"),
+        (["RUN", "photos", "--out", "found", "--smooth"], "--smooth and --trails are for videos"),
         (["RUN", "photos", "--out", "found", "--box", "1,2,0,9"], "at least one pixel wide and high"),
         (["RUN", "photos", "--out", "found", "--box", "left"], "LEFT,TOP,WIDTH,HEIGHT in pixels; got 'left'"),
     ],
@@ -265,6 +269,142 @@ def test_frames_of_a_project_are_prepared_as_in_training(
     np.testing.assert_allclose(points_of(rows[20:24]), expected, atol=0.011)
 
 
+def of_video(run: Run, folder: Path, **values: Any) -> Path:
+    """A copy of a run whose model was trained on frames of a video, prepared in this way."""
+    meta = json.loads(run.config_file.read_text())
+    meta["config"]["video"] |= values
+    return changed(run, folder, config=meta["config"])
+
+
+def test_images_of_the_frames_size_are_cropped_as_in_training(
+    cairns: Call, colour_run: Run, photos: Path, make_photos: Callable[..., Path], tmp_path: Path
+) -> None:
+    """On the command line and in Python; of other images it is said that they are not."""
+    run = of_video(colour_run, tmp_path / "run", crop=[8.0, 2.0, 30.0, 30.0], frame=[48, 36])
+    make_photos(photos / "other", 1, size=(36, 48))
+    said = cairns("detect", run, photos, "--out", tmp_path / "found")
+    assert said.code == 0, said.err
+    assert said.err == (
+        "The crop that this model was trained on is for frames of 48x36 pixels: it was not applied to "
+        "1 image; --box says where the subject is.\n"
+    )
+    rows = rows_of(tmp_path / "found")
+    model, plain = Predictor.load(run), Predictor.load(colour_run.folder)
+    crop = Placement(8, 2, 30, 30)
+    expected = plain.detect(photos / "01.png", crop).points
+    np.testing.assert_allclose(points_of(rows[4:8]), expected, atol=0.011)
+    np.testing.assert_allclose(model.detect(photos / "01.png").points, expected, atol=1e-4)
+    assert rows[-1]["image"] == "other/00.jpg"
+    expected = plain.detect(photos / "other" / "00.jpg").points
+    np.testing.assert_allclose(points_of(rows[-4:]), expected, atol=0.011)
+    for words, box in (
+        (("--whole",), Placement(0, -6, 48, 48)),
+        (("--box", "1,2,20,20"), Placement(1, 2, 20, 20)),
+    ):
+        out = tmp_path / words[0]
+        said = cairns("detect", run, photos / "01.png", "--out", out, *words)
+        assert (said.code, said.err) == (0, "")
+        expected = plain.detect(photos / "01.png", box).points
+        np.testing.assert_allclose(points_of(rows_of(out)), expected, atol=0.011)
+
+
+def test_a_crop_is_noted_with_the_size_of_its_frames(cairns: Call, micro_colour: Any, tmp_path: Path) -> None:
+    make_video(tmp_path / "videos" / "a.mp4", 12)
+    (tmp_path / "config.json").write_text(json.dumps(to_dict(micro_colour)))
+    said = cairns(
+        "train", tmp_path / "videos", "--out", tmp_path / "run", "--config", tmp_path / "config.json",
+        "--steps", 2, "--crop", "8,0,48,48",
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    found = Run(tmp_path / "run").config().video
+    assert (found.crop, found.frame) == ((8.0, 0.0, 48.0, 48.0), (64, 48))
+    said = cairns(
+        "train", tmp_path / "videos", "--out", tmp_path / "plain", "--config", tmp_path / "config.json",
+        "--steps", 2,
+    )  # fmt: skip
+    assert Run(tmp_path / "plain").config().video.frame == ()
+
+
+@pytest.mark.parametrize("values", [{"follow": True}, {"background": "grey"}])
+def test_a_model_of_videos_refuses_loose_images(
+    cairns: Call, colour_run: Run, photos: Path, tmp_path: Path, values: dict[str, Any]
+) -> None:
+    run = of_video(colour_run, tmp_path / "run", **values)
+    said = cairns("detect", run, photos, "--out", tmp_path / "found")
+    assert said.refused("looks at frames of a video, told from their background, not at single images: --box")
+    assert not (tmp_path / "found").exists()
+    assert cairns("detect", run, photos, "--out", tmp_path / "a", "--whole").code == 0
+    assert cairns("detect", run, photos, "--out", tmp_path / "b", "--box", "0,0,30,30").code == 0
+
+
+def test_keypoints_and_formats_of_images(cairns: Call, colour_run: Run, photos: Path, tmp_path: Path) -> None:
+    """Read by the tools that they are for."""
+    weights = np.zeros((2, 2, 9))
+    weights[0, 0, 0:8:2] = weights[0, 1, 1:8:2] = 0.25
+    weights[1, 0, 0] = weights[1, 1, 1] = 1
+    KeypointMap(("middle", "first"), weights, {}).save(tmp_path / "keypoints.json")
+    out = tmp_path / "found"
+    said = cairns(
+        "detect", colour_run.folder, photos, "--out", out, "--keypoints", tmp_path / "keypoints.json",
+        "--format", "dlc,coco,slp",
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    assert "2 keypoints on 12 images" in said.out
+    model, names = Predictor.load(colour_run.folder), sorted(file.name for file in photos.iterdir())
+    found = [model.detect(photos / name).points for name in names]
+    expected = np.array([[points.mean(0), points[0]] for points in found])  # (12, 2, 2)
+    rows = rows_of(out)
+    assert [row["landmark"] for row in rows[:2]] == ["middle", "first"]
+    np.testing.assert_allclose(points_of(rows).reshape(12, 2, 2), expected, atol=0.011)
+
+    import pandas as pd
+
+    for table in (
+        pd.read_csv(out / "landmarks.dlc.csv", header=[0, 1, 2], index_col=0),
+        pd.read_hdf(out / "landmarks.dlc.h5"),
+    ):
+        assert list(table.index) == names
+        assert list(table.columns.get_level_values("bodyparts")[::3]) == ["middle", "first"]
+        np.testing.assert_allclose(table.to_numpy().reshape(12, 2, 3)[:, :, :2] + 0.5, expected, atol=0.011)
+
+    from pycocotools.coco import COCO
+
+    coco = COCO(out / "landmarks.coco.json")
+    assert [image["file_name"] for image in coco.loadImgs(sorted(coco.imgs))] == names
+    assert {(image["width"], image["height"]) for image in coco.imgs.values()} == {(48, 36)}
+    values = [coco.loadAnns(coco.getAnnIds(imgIds=[number]))[0]["keypoints"] for number in sorted(coco.imgs)]
+    np.testing.assert_allclose(np.reshape(values, (12, 2, 3))[:, :, :2], expected, atol=0.011)
+
+    import sleap_io as sio
+
+    labels = sio.load_slp(str(out / "landmarks.slp"), open_videos=False)
+    assert labels.skeletons[0].node_names == ["middle", "first"]
+    assert [Path(name).name for name in labels.videos[0].filename] == names
+    shown = [frame.instances[0].numpy() for frame in sorted(labels, key=lambda frame: frame.frame_idx)]
+    np.testing.assert_allclose(np.array(shown) + 0.5, expected, atol=0.011)
+
+
+def test_deeplabcut_has_one_subject_an_image(
+    cairns: Call, face_run: Path, make_photos: Callable[..., Path], tmp_path: Path
+) -> None:
+    photos = make_photos(tmp_path / "photos", 1)
+    said = cairns("detect", face_run, photos, "--out", tmp_path / "found", "--format", "csv,dlc")
+    assert said.code == 2
+    assert "00.jpg has 2 subjects: choose --format csv or coco" in said.err
+    assert cairns("detect", face_run, photos, "--out", tmp_path / "found", "--format", "coco,slp").code == 0
+    content = json.loads((tmp_path / "found" / "landmarks.coco.json").read_bytes())
+    assert [entry["image_id"] for entry in content["annotations"]] == [1, 1]
+
+
+def test_a_second_call_does_not_take_its_own_overlays_for_images(
+    cairns: Call, colour_run: Run, photos: Path
+) -> None:
+    for _ in range(2):
+        said = cairns("detect", colour_run.folder, photos, "--out", photos, "--overlay")
+        assert said.code == 0, said.err
+    assert len(rows_of(photos)) == 48
+
+
 # Videos
 
 
@@ -308,7 +448,7 @@ def test_detect_writes_a_table_of_each_video(
     assert said.code == 0, said.err
     assert "a.mp4: 5 frames, " in said.out
     assert "frames/s: b.csv" in said.out
-    assert names_in(tmp_path / "found") == ["a.csv", "b.csv"]
+    assert names_in(tmp_path / "found") == ["a.csv", "a.record.json", "b.csv", "b.record.json"]
     rows = rows_of(tmp_path / "found", "b.csv")
     assert [(row["image"], row["frame"], row["landmark"]) for row in rows[-4:]] == [
         ("b.mp4", "6", str(k)) for k in range(4)
@@ -327,7 +467,7 @@ def test_detect_writes_what_is_asked_for(cairns: Call, colour_run: Run, folder: 
     )  # fmt: skip
     assert said.code == 0, said.err
     assert names_in(tmp_path / "found") == [
-        "a.coco.json", "a.dlc.csv", "a.dlc.h5", "a.overlay.mp4", "a.slp",
+        "a.coco.json", "a.dlc.csv", "a.dlc.h5", "a.overlay.mp4", "a.record.json", "a.slp",
     ]  # fmt: skip
     assert "a.dlc.csv, a.dlc.h5, a.coco.json, a.slp, a.overlay.mp4" in said.out
     coco = json.loads((tmp_path / "found" / "a.coco.json").read_text())
@@ -414,13 +554,19 @@ def test_a_killed_call_goes_on_with_the_video_it_was_at(
     )
     assert child.returncode == -signal.SIGKILL, child.stderr
     seen = [name for name in names_in(out) if not name.startswith(".")]
-    assert seen == ["a.csv", "a.overlay.mp4"]  # the second video's table was complete, but not its overlay
+    assert seen == [
+        "a.csv",
+        "a.overlay.mp4",
+        "a.record.json",
+    ]  # the second video's table was complete, but not its overlay
     before = {name: (out / name).stat().st_mtime_ns for name in seen}
     said = cairns(*words)
     assert said.code == 0, said.err
     assert "a.mp4 is finished already" in said.out
     assert counting == ["b.mp4"]
-    assert names_in(out) == ["a.csv", "a.overlay.mp4", "b.csv", "b.overlay.mp4"]
+    assert names_in(out) == [
+        "a.csv", "a.overlay.mp4", "a.record.json", "b.csv", "b.overlay.mp4", "b.record.json",
+    ]  # fmt: skip
     assert {name: (out / name).stat().st_mtime_ns for name in seen} == before
     assert len(Video(out / "b.overlay.mp4")) == 7
     assert len(rows_of(out, "b.csv")) == 7 * 4
@@ -431,9 +577,10 @@ def test_videos_that_cannot_be_read_are_skipped_and_named(
 ) -> None:
     (folder / "a0.avi").write_text("text")
     said = cairns("detect", colour_run.folder, folder, "--out", tmp_path / "found")
-    assert said.code == 0
+    assert said.code == 1
     assert said.err.startswith("skipped a0.avi: a0.avi is not a readable video")
-    assert names_in(tmp_path / "found") == ["a.csv", "b.csv"]
+    assert said.err.endswith("1 of 3 videos could not be read.\n")
+    assert names_in(tmp_path / "found") == ["a.csv", "a.record.json", "b.csv", "b.record.json"]
 
 
 def test_frames_that_cannot_be_decoded_are_counted(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from cairns.detection import images
-from cairns.detection.images import detect_images, overlay_names
+from cairns.detection.images import Wanted, detect_images, overlay_names
 from cairns.errors import CairnsError
 from cairns.finders import FINDERS
 from cairns.geometry import Placement
@@ -59,7 +59,7 @@ def test_every_subject_of_an_image_has_its_rows(
 ) -> None:
     predictor = finding()
     source = make_source([holding(0, 2), holding(1, 1), holding(2, 3)])
-    outcome = detect_images(predictor, source, tmp_path)
+    outcome = detect_images(predictor, source, Wanted(tmp_path))
     assert (outcome.images, outcome.subjects, outcome.empty, outcome.skipped) == (3, 6, [], {})
     rows = rows_of(tmp_path)
     assert [(row["image"], row["subject"]) for row in rows[::4]] == [
@@ -89,7 +89,7 @@ def test_batches_do_not_mix_images_up(
     predictor = finding()
     counts = [1, 0, 3, None, 2, 0, 0, 0, 0, 1, 3, 3, None, 1, 0]
     source = make_source([None if n is None else holding(i, n) for i, n in enumerate(counts)])
-    outcome = detect_images(predictor, source, tmp_path, overlay=overlay)
+    outcome = detect_images(predictor, source, Wanted(tmp_path, overlay=overlay))
     assert outcome.empty == [f"fake-{i}" for i, n in enumerate(counts) if n == 0]
     assert outcome.skipped == {"fake-3": "made to fail", "fake-12": "made to fail"}
     assert (outcome.images, outcome.subjects) == (13, 14)
@@ -110,7 +110,7 @@ def test_overlays_show_every_subject_and_images_without_one(
     finding: Callable[..., Predictor], make_source: Callable, tmp_path: Path
 ) -> None:
     source = make_source([holding(0, 2), holding(1, 0), None])
-    detect_images(finding(), source, tmp_path, overlay=True)
+    detect_images(finding(), source, Wanted(tmp_path, overlay=True))
     drawn = {path.name: read_image(path) for path in (tmp_path / "overlays").iterdir()}
     assert set(drawn) == {"fake-0.png", "fake-1.png"}
     np.testing.assert_array_equal(drawn["fake-1.png"], source.images[1])
@@ -130,14 +130,14 @@ def test_where_the_subject_is_what_the_source_says_counts_first(
     image = holding(0, 2)
     own, given = Placement(5, 5, 30, 30), Placement(10, 0, 25, 25)
     source = make_source([image, image], boxes={0: own})
-    detect_images(predictor, source, tmp_path / "given", box=given)
+    detect_images(predictor, source, Wanted(tmp_path / "given"), box=given)
     rows = rows_of(tmp_path / "given")
     np.testing.assert_allclose(points_of(rows, "fake-0", 0), predictor.detect(image, own).points, atol=0.011)
     np.testing.assert_allclose(
         points_of(rows, "fake-1", 0), predictor.detect(image, given).points, atol=0.011
     )
     assert len(rows) == 8
-    outcome = detect_images(predictor, source, tmp_path / "whole", whole=True)
+    outcome = detect_images(predictor, source, Wanted(tmp_path / "whole"), whole=True)
     rows = rows_of(tmp_path / "whole")
     np.testing.assert_allclose(points_of(rows, "fake-0", 0), predictor.detect(image, own).points, atol=0.011)
     np.testing.assert_allclose(points_of(rows, "fake-1", 0), predictor.detect(image).points, atol=0.011)
@@ -148,7 +148,7 @@ def test_a_model_without_a_finder_looks_at_the_whole_image(
     predictor: Predictor, make_source: Callable, tmp_path: Path
 ) -> None:
     image = picture(4)
-    outcome = detect_images(predictor, make_source([image]), tmp_path)
+    outcome = detect_images(predictor, make_source([image]), Wanted(tmp_path))
     assert (outcome.images, outcome.subjects, outcome.empty) == (1, 1, [])
     np.testing.assert_allclose(
         points_of(rows_of(tmp_path), "fake-0", 0), predictor.detect(image).points, atol=0.011
@@ -168,7 +168,7 @@ def test_no_subject_anywhere_is_refused_and_leaves_no_file(
 ) -> None:
     source = make_source([holding(i, 0) for i in range(count)])
     with pytest.raises(CairnsError, match=f"No square was found {words} says where it is, --whole"):
-        detect_images(finding(), source, tmp_path, overlay=True)
+        detect_images(finding(), source, Wanted(tmp_path, overlay=True))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -176,7 +176,7 @@ def test_nothing_readable_is_refused_and_leaves_no_file(
     predictor: Predictor, make_source: Callable, tmp_path: Path
 ) -> None:
     with pytest.raises(CairnsError, match="None of the 2 images could be read; the first, fake-0: made to"):
-        detect_images(predictor, make_source([None, None]), tmp_path, overlay=True)
+        detect_images(predictor, make_source([None, None]), Wanted(tmp_path, overlay=True))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -197,12 +197,14 @@ def test_overlays_appear_when_all_are_drawn(
     with monkeypatch.context() as patch:
         patch.setattr(images, "write_image", write)
         with pytest.raises(KeyboardInterrupt):
-            detect_images(predictor, source, tmp_path, overlay=True)
+            detect_images(predictor, source, Wanted(tmp_path, overlay=True))
     assert not (tmp_path / "overlays").exists()
     assert not (tmp_path / "landmarks.csv").exists()
     (tmp_path / "overlays.part" / "old.png").write_text("of other images")
-    detect_images(predictor, source, tmp_path, overlay=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["landmarks.csv", "overlays"]
+    detect_images(predictor, source, Wanted(tmp_path, overlay=True))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "landmarks.csv", "landmarks.record.json", "overlays",
+    ]  # fmt: skip
     assert len(list((tmp_path / "overlays").iterdir())) == 5
 
 
@@ -212,7 +214,10 @@ def test_overlays_drawn_again_take_the_place_of_the_old_ones(
     (tmp_path / "overlays").mkdir()
     (tmp_path / "overlays" / "fake-0.png").write_text("old")
     (tmp_path / "overlays" / "else.png").write_text("of another call")
-    detect_images(predictor, make_source([picture(0)]), tmp_path, overlay=True)
+    source = make_source([picture(0)])
+    with pytest.raises(CairnsError, match=r"fake-0\.png is already there.*--overwrite"):
+        detect_images(predictor, source, Wanted(tmp_path, overlay=True))
+    detect_images(predictor, source, Wanted(tmp_path, overlay=True, overwrite=True))
     with Image.open(tmp_path / "overlays" / "fake-0.png") as opened:
         assert opened.size == (60, 40)
     assert (tmp_path / "overlays" / "else.png").read_text() == "of another call"

@@ -29,7 +29,6 @@ from cairns.predictor import Landmarks, Predictor
 from cairns.sources.video import Video
 
 Pixels = NDArray[np.uint8]
-NAMES = ("0", "1", "2", "3")
 
 
 def frames_of(count: int, width: int = 64, height: int = 48) -> list[Pixels]:
@@ -114,23 +113,24 @@ def names_in(folder: Path) -> list[str]:
 def test_every_frame_has_the_landmarks_of_that_frame(predictor: Predictor, tmp_path: Path) -> None:
     frames = frames_of(BATCH + 8)  # a whole batch and a part of one
     video = make_video(tmp_path / "a.mkv", frames)
-    done = detect_video(predictor, video, Outputs(tmp_path / "out"), NAMES, "a")
+    done = detect_video(predictor, video, Outputs(tmp_path / "out"), "a")
     assert (done.frames, done.missing) == (BATCH + 8, 0)
     table = table_of(tmp_path / "out" / "a.csv")
     assert_found(table, predictor, numbered(frames))
     trust = np.array([rows[:, 2] for rows in table.values()])
     np.testing.assert_allclose(done.low, (trust < videos.LOW).mean(0), atol=0.05)
     assert done.seconds > 0
-    assert names_in(tmp_path / "out") == ["a.csv"]
+    assert names_in(tmp_path / "out") == ["a.csv", "a.record.json"]
 
 
 def test_all_formats_at_once_with_their_names(predictor: Predictor, tmp_path: Path) -> None:
     video = make_video(tmp_path / "a.b.mkv", frames_of(6))
     wanted = Outputs(tmp_path / "out", ("csv", "dlc", "h5", "coco", "slp", "csv"), overlay=True)
     names = ("nose", "ear", "2", "tail")
-    detect_video(predictor, video, wanted, names, "a")
+    detect_video(Predictor(predictor.model, predictor.config, names=names), video, wanted, "a")
     assert names_in(tmp_path / "out") == [
-        "a.b.coco.json", "a.b.csv", "a.b.dlc.csv", "a.b.dlc.h5", "a.b.overlay.mp4", "a.b.slp",
+        "a.b.coco.json", "a.b.csv", "a.b.dlc.csv", "a.b.dlc.h5", "a.b.overlay.mp4",
+        "a.b.record.json", "a.b.slp",
     ]  # fmt: skip
     assert [row["landmark"] for row in rows_of(tmp_path / "out" / "a.b.csv")][:4] == list(names)
     assert "nose,nose,nose,ear" in (tmp_path / "out" / "a.b.dlc.csv").read_text()
@@ -140,7 +140,7 @@ def test_a_crop_takes_the_place_of_the_model_s_own(predictor: Predictor, tmp_pat
     frames = frames_of(4)
     video = make_video(tmp_path / "a.mkv", frames)
     crop = Placement(10.5, 4, 40, 40)
-    detect_video(predictor, video, Outputs(tmp_path), NAMES, "a", crop)
+    detect_video(predictor, video, Outputs(tmp_path), "a", crop)
     assert_found(table_of(tmp_path / "a.csv"), predictor, numbered(frames), crop)
 
 
@@ -153,7 +153,7 @@ def test_the_model_s_own_region_is_used(predictor: Predictor, tmp_path: Path) ->
     frames = frames_of(4)
     video = make_video(tmp_path / "a.mkv", frames)
     cropped = with_video(predictor, crop=(8.0, 0.0, 48.0, 48.0))
-    detect_video(cropped, video, Outputs(tmp_path), NAMES, "a")
+    detect_video(cropped, video, Outputs(tmp_path), "a")
     assert_found(table_of(tmp_path / "a.csv"), predictor, numbered(frames), Placement(8, 0, 48, 48))
 
 
@@ -167,7 +167,7 @@ def test_keypoints_are_computed_from_landmarks_in_the_crop(predictor: Predictor,
     frames = frames_of(5)
     video = make_video(tmp_path / "a.mkv", frames)
     crop = Placement(10, 4, 40, 40)
-    detect_video(predictor, video, Outputs(tmp_path), keypoints.names, "a", crop, keypoints)
+    detect_video(predictor, video, Outputs(tmp_path), "a", crop, keypoints)
     table = table_of(tmp_path / "a.csv", landmarks=2)
     assert [row["landmark"] for row in rows_of(tmp_path / "a.csv")[:2]] == ["middle", "below"]
     for number, image in enumerate(frames):
@@ -183,7 +183,7 @@ def test_keypoints_are_computed_from_landmarks_in_the_crop(predictor: Predictor,
 def test_frames_at_uneven_times_keep_their_numbers(predictor: Predictor, tmp_path: Path) -> None:
     frames = frames_of(8)
     video = make_video(tmp_path / "a.mkv", frames, times=[0, 40, 50, 300, 301, 700, 1000, 1400])
-    done = detect_video(predictor, video, Outputs(tmp_path, overlay=True), NAMES, "a")
+    done = detect_video(predictor, video, Outputs(tmp_path, overlay=True), "a")
     assert (done.frames, done.missing) == (8, 0)
     assert_found(table_of(tmp_path / "a.csv"), predictor, numbered(frames))
     with av.open(str(tmp_path / "a.overlay.mp4")) as container:
@@ -194,7 +194,7 @@ def test_frames_at_uneven_times_keep_their_numbers(predictor: Predictor, tmp_pat
 def test_odd_sizes(predictor: Predictor, tmp_path: Path) -> None:
     frames = frames_of(4, 61, 47)
     video = make_video(tmp_path / "a.mkv", frames)
-    detect_video(predictor, video, Outputs(tmp_path, overlay=True), NAMES, "a")
+    detect_video(predictor, video, Outputs(tmp_path, overlay=True), "a")
     assert_found(table_of(tmp_path / "a.csv"), predictor, numbered(frames))
     assert [image.shape for image in decoded(tmp_path / "a.overlay.mp4")] == [(48, 62, 3)] * 4
 
@@ -216,7 +216,7 @@ def turned(path: Path) -> Path:
 def test_a_turned_video_has_its_landmarks_on_the_upright_frame(predictor: Predictor, tmp_path: Path) -> None:
     frames = frames_of(4)
     video = turned(make_video(tmp_path / "a.mp4", frames, codec="libx264rgb"))
-    detect_video(predictor, video, Outputs(tmp_path, overlay=True), NAMES, "a")
+    detect_video(predictor, video, Outputs(tmp_path, overlay=True), "a")
     upright = [np.ascontiguousarray(np.rot90(image, -1)) for image in frames]
     assert_found(table_of(tmp_path / "a.csv"), predictor, numbered(upright))
     drawn = decoded(tmp_path / "a.overlay.mp4")
@@ -229,7 +229,7 @@ def test_a_video_cut_short_is_used_as_far_as_it_goes(predictor: Predictor, tmp_p
     video = make_video(tmp_path / "a.mkv", frames)
     data = video.read_bytes()
     video.write_bytes(data[: len(data) * 6 // 10])
-    done = detect_video(predictor, video, Outputs(tmp_path / "out", overlay=True), NAMES, "a")
+    done = detect_video(predictor, video, Outputs(tmp_path / "out", overlay=True), "a")
     assert 10 < done.frames < 20
     table = table_of(tmp_path / "out" / "a.csv")
     assert len(table) == done.frames
@@ -270,7 +270,7 @@ def test_what_is_no_video_is_refused_and_leaves_nothing(
 ) -> None:
     video = make(tmp_path / name)
     with pytest.raises(UnreadableImage, match=words):
-        detect_video(predictor, video, Outputs(tmp_path / "out"), NAMES, "a")
+        detect_video(predictor, video, Outputs(tmp_path / "out"), "a")
     assert not (tmp_path / "out").exists()
 
 
@@ -298,7 +298,7 @@ def test_frames_that_cannot_be_decoded_are_left_empty(
     video = make_video(tmp_path / "a.mkv", frames)
     unreadable(0, 4, 11)
     wanted = Outputs(tmp_path, ("csv", "dlc"), overlay=True, trails=3)
-    done = detect_video(predictor, video, wanted, NAMES, "a")
+    done = detect_video(predictor, video, wanted, "a")
     assert (done.frames, done.missing) == (9, 3)
     assert_found(table_of(tmp_path / "a.csv"), predictor, numbered(frames, without=(0, 4, 11)))
     lines = (tmp_path / "a.dlc.csv").read_text().splitlines()[3:]
@@ -316,7 +316,7 @@ def test_a_video_of_which_nothing_can_be_decoded_is_refused(
     video = make_video(tmp_path / "a.mkv", frames_of(5))
     unreadable(*range(5))
     with pytest.raises(UnreadableImage, match=r"none of the 5 frames of a\.mkv can be decoded"):
-        detect_video(predictor, video, Outputs(tmp_path / "out"), NAMES, "a")
+        detect_video(predictor, video, Outputs(tmp_path / "out"), "a")
     assert names_in(tmp_path / "out") == []
 
 
@@ -328,9 +328,9 @@ def test_a_video_without_the_subject_is_refused_as_unreadable(
     video = make_video(tmp_path / "a.mkv", frames_of(1) * 6)
     following = with_video(predictor, follow=True)
     with pytest.raises(UnreadableImage, match=r"Nothing moves in a\.mkv: there is no subject to follow$"):
-        detect_video(following, video, Outputs(tmp_path / "out"), NAMES, "a")
+        detect_video(following, video, Outputs(tmp_path / "out"), "a")
     crop = Placement(0, 0, 48, 48)
-    assert detect_video(following, video, Outputs(tmp_path / "out"), NAMES, "a", crop).frames == 6
+    assert detect_video(following, video, Outputs(tmp_path / "out"), "a", crop).frames == 6
 
 
 def test_a_followed_subject_is_cropped_and_its_landmarks_are_of_the_whole_frame(
@@ -339,7 +339,7 @@ def test_a_followed_subject_is_cropped_and_its_landmarks_are_of_the_whole_frame(
     monkeypatch.setenv("HOME", str(tmp_path))
     frames = frames_of(40)
     video = make_video(tmp_path / "a.mkv", frames)
-    detect_video(with_video(predictor, follow=True), video, Outputs(tmp_path), NAMES, "a")
+    detect_video(with_video(predictor, follow=True), video, Outputs(tmp_path), "a")
     table = table_of(tmp_path / "a.csv")
     (kept,) = (tmp_path / ".cache" / "cairns" / "tracks").iterdir()
     track = np.load(kept)["track"]
@@ -355,8 +355,8 @@ def test_a_followed_subject_is_cropped_and_its_landmarks_are_of_the_whole_frame(
 def test_the_overlay_is_the_video_with_its_landmarks(predictor: Predictor, tmp_path: Path) -> None:
     frames = frames_of(6)
     video = make_video(tmp_path / "a.mkv", frames, rate=10)
-    detect_video(predictor, video, Outputs(tmp_path, overlay=True), NAMES, "a")
-    detect_video(predictor, video, Outputs(tmp_path / "t", overlay=True, trails=5), NAMES, "a")
+    detect_video(predictor, video, Outputs(tmp_path, overlay=True), "a")
+    detect_video(predictor, video, Outputs(tmp_path / "t", overlay=True, trails=5), "a")
     drawn, trailed = decoded(tmp_path / "a.overlay.mp4"), decoded(tmp_path / "t" / "a.overlay.mp4")
     assert len(drawn) == len(trailed) == 6
     for image, shown in zip(frames, drawn, strict=True):
@@ -429,7 +429,7 @@ def test_too_short_to_smooth_is_left_as_it_is() -> None:
 def test_smooth_is_what_is_written(predictor: Predictor, tmp_path: Path) -> None:
     frames = frames_of(30)
     video = make_video(tmp_path / "a.mkv", frames)
-    detect_video(predictor, video, Outputs(tmp_path, smooth=True), NAMES, "a")
+    detect_video(predictor, video, Outputs(tmp_path, smooth=True), "a")
     expected = np.ones((30, 4, 3), np.float32)
     expected[..., :2] = [predictor.detect(image).points for image in frames]
     smooth_points(expected, 20)
@@ -468,7 +468,7 @@ def test_no_file_appears_before_all_are_whole(
     else:
         monkeypatch.setitem(FORMATS, "slp", replace(FORMATS["slp"], write=fail))
     with pytest.raises(OSError, match="the disk is full"):
-        detect_video(predictor, video, Outputs(out, ("csv", "dlc", "slp"), overlay=True), NAMES, "a")
+        detect_video(predictor, video, Outputs(out, ("csv", "dlc", "slp"), overlay=True, overwrite=True), "a")
     assert names_in(out) == ["a.csv"]
     assert (out / "a.csv").read_text() == "of an earlier call"
 
@@ -480,10 +480,10 @@ def test_what_a_killed_call_left_is_no_hindrance(predictor: Predictor, tmp_path:
     (file,) = wanted.files(video).values()
     file.parent.mkdir()
     file.with_name(f".part-{file.name}").write_bytes(b"half of it" * 100)
-    detect_video(predictor, video, wanted, NAMES, "a")
-    assert names_in(tmp_path / "out") == [file.name]
+    detect_video(predictor, video, wanted, "a")
+    assert names_in(tmp_path / "out") == sorted([file.name, "a.record.json"])
     clean = replace(wanted, folder=tmp_path / "clean")
-    detect_video(predictor, video, clean, NAMES, "a")
+    detect_video(predictor, video, clean, "a")
     assert file.stat().st_size == pytest.approx((tmp_path / "clean" / file.name).stat().st_size, rel=0.02)
 
 
@@ -494,7 +494,7 @@ def test_a_missing_library_is_said_before_the_work(
     monkeypatch.setattr(Video, "read", lambda *_: pytest.fail("a frame was read"))
     video = make_video(tmp_path / "a.mkv", frames_of(4))
     with pytest.raises(CairnsError, match=r"cairns\[sleap\]"):
-        detect_video(predictor, video, Outputs(tmp_path, ("csv", "slp")), NAMES, "a")
+        detect_video(predictor, video, Outputs(tmp_path, ("csv", "slp")), "a")
     assert names_in(tmp_path) == ["a.mkv"]
 
 
@@ -594,7 +594,7 @@ def test_an_error_while_decoding_leaves_no_file(
 
     monkeypatch.setattr(Video, "read", fail)
     with pytest.raises(RuntimeError, match="broken wire"):
-        detect_video(predictor, video, Outputs(tmp_path / "out"), NAMES, "a")
+        detect_video(predictor, video, Outputs(tmp_path / "out"), "a")
     assert names_in(tmp_path / "out") == []
 
 
@@ -631,7 +631,7 @@ class Pointing:
         class video:  # noqa: N801  # as in the config
             crop, background, follow = (), "keep", False
 
-    config = Config
+    config, names = Config, ("0",)
 
     def prepare(self, image: Pixels, box: Placement | None) -> tuple[Pixels, Placement]:
         return image[:1, :1].copy(), Placement(0, 0, 1, 1)
@@ -654,10 +654,11 @@ def test_memory_does_not_grow_with_the_video(tmp_path: Path, monkeypatch: pytest
     """Nor is there ever a batch of whole frames, which would be 3 MB; all of them are 172 MB."""
     size, count = (200, 150), 60 * BATCH
     monkeypatch.setattr(videos, "Video", lambda _: Frames(count, size))
+    monkeypatch.setattr(videos, "compared", lambda *_: {"options": {}})
     predictor: Any = Pointing()
     wanted = Outputs(tmp_path, ("csv", "dlc"), smooth=True)
     tracemalloc.reset_peak()
-    done = detect_video(predictor, Path("made.mkv"), wanted, ("0",), "made")
+    done = detect_video(predictor, Path("made.mkv"), wanted, "made")
     peak = tracemalloc.get_traced_memory()[1]
     assert done.frames == count
     assert peak < BATCH * size[0] * size[1] * 3

@@ -43,7 +43,7 @@ def test_landmarks_may_have_names(tmp_path: Path) -> None:
     assert [row["landmark"] for row in rows_of(tmp_path / "landmarks.csv")] == ["left, eye", "1"]
 
 
-@pytest.mark.parametrize("name", ["with, comma.png", 'with "quotes".png', "Grüße.png", "two\nlines.png"])
+@pytest.mark.parametrize("name", ["with, comma.png", 'with "quotes".png', "Grüße.png", "a'b.png"])
 def test_odd_names_survive(tmp_path: Path, name: str) -> None:
     with LandmarkTable(tmp_path / "landmarks.csv") as table:
         table.add(name, FOUND)

@@ -25,15 +25,15 @@ class Detect:
              cairns detect faces-10 party.jpg --overlay      finds every face on the photo first
              cairns detect runs/mouse videos/ --format dlc --keypoints keypoints.json
 
-    Writes into --out, for images:
-      landmarks.csv       image, frame, subject, landmark, x, y, confidence (pixels of the original image)
-      overlays/           each image with its landmarks drawn (--overlay)
-    and for each video:
-      NAME.csv            the same table (--format csv)
+    Writes into --out, for images (NAME is `landmarks`) and for each video:
+      NAME.csv            image, frame, subject, landmark, x, y, confidence (pixels of the original image);
+                          of images always, of videos with --format csv
       NAME.dlc.csv, .h5   DeepLabCut (--format dlc)
       NAME.coco.json      COCO keypoints (--format coco)
       NAME.slp            SLEAP (--format slp)
-      NAME.overlay.mp4    the video with its landmarks drawn (--overlay)
+      NAME.overlay.mp4    the video with its landmarks drawn (--overlay); of images overlays/
+      NAME.record.json    what made all that: finished work is skipped, new images are added to the table,
+                          and results of another model, of other options or of a changed input are refused
     """
 
     model: Positional[str]
@@ -43,9 +43,9 @@ class Detect:
     out: Path = Path("landmarks")
     """The folder to write."""
     format: str = "csv"
-    """Of videos: csv, dlc, coco, slp, or several of them with commas between."""
+    """csv, dlc, coco, slp, or several of them with commas between."""
     keypoints: Path | None = None
-    """Of videos: write the keypoints that `cairns fit` fitted, in place of the landmarks."""
+    """Write the keypoints that `cairns fit` fitted, in place of the landmarks."""
     overlay: bool = False
     """Draw the landmarks onto a copy of each image or video."""
     trails: int = 0
@@ -55,11 +55,11 @@ class Detect:
     box: str | None = None
     """Where the subject is on every image or frame, in pixels: LEFT,TOP,WIDTH,HEIGHT."""
     whole: bool = False
-    """Look at the whole image, also with a model that finds faces by itself."""
+    """Look at the whole image, also with a model that finds faces or was trained on a crop."""
     looks: int | None = None
     """How often to look at each image, in place of the model's own number; 1 is fastest."""
     overwrite: bool = False
-    """Do it again where --out already holds the result."""
+    """Do it again, and replace what an earlier call left in --out."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -80,6 +80,7 @@ def main(argv: Sequence[str]) -> int:
     if args.trails and not args.overlay:
         raise CairnsError("--trails are drawn on the overlay: add --overlay.")
     box = parse_box(args.box) if args.box else None
+    names = formats(args.format)
     paths = [Path(word) for word in args.inputs]
     # What an earlier call drew into --out is no video to detect on.
     own = {file.resolve() for file in args.out.glob(f"*{OVERLAY}")}
@@ -87,61 +88,91 @@ def main(argv: Sequence[str]) -> int:
     images = image_files(paths)
     if note := left_out(len(videos), len(images)):
         print(note, file=sys.stderr)
-    if len(videos) > len(images):
-        missing = next((path for path in paths if not path.exists()), None)
-        if missing is not None:
-            raise CairnsError(f"There is no file or folder {missing}.")
-        keypoints = KeypointMap.load(args.keypoints) if args.keypoints else None
-        return on_videos(args, videos, box, keypoints, Predictor.load(args.model, args.looks))
-    if args.keypoints or args.format != "csv":
-        what = "--keypoints" if args.keypoints else "--format"
-        raise CairnsError(f"{what} is for videos; of images the landmarks are written as a table.")
-    return on_images(args, box)
-
-
-def on_images(args: Detect, box: Placement | None) -> int:
-    from cairns.detection.images import detect_images
-    from cairns.predictor import Predictor
-    from cairns.sources import open_source
-
-    table = args.out / "landmarks.csv"
-    missing = args.overlay and not (args.out / "overlays").exists()
-    if table.exists() and not missing and not args.overwrite:
-        print(f"{table} is already there; --overwrite does it again.")
-        return 0
+    of_videos = len(videos) > len(images)
+    missing = next((path for path in paths if not path.exists()), None)
+    if of_videos and missing is not None:
+        raise CairnsError(f"There is no file or folder {missing}.")
+    keypoints = KeypointMap.load(args.keypoints) if args.keypoints else None
     predictor = Predictor.load(args.model, args.looks)
-    every = replace(predictor.config.video, every=1, frames=0)
-    source = open_source(args.inputs, video=every)
-    done = detect_images(predictor, source, args.out, box=box, whole=args.whole, overlay=args.overlay)
-    for name, reason in done.skipped.items():
-        print(f"skipped {name}: {reason}", file=sys.stderr)
-    for name in done.empty:
-        print(f"no {predictor.finder} found on {name}", file=sys.stderr)
-    what = f"{counted(done.subjects, predictor.finder)} on " if done.subjects != done.images else ""
-    print(f"{predictor.landmarks} landmarks on {what}{counted(done.images, 'image')}: {table}")
-    if args.overlay:
-        print(f"drawn: {args.out / 'overlays'}")
-    return 0
-
-
-def on_videos(
-    args: Detect,
-    videos: Sequence[Path],
-    box: Placement | None,
-    keypoints: KeypointMap | None,
-    predictor: Predictor,
-) -> int:
-    from cairns.detection.videos import Outputs, detect_video
-    from cairns.errors import CairnsError, UnreadableImage
-
-    outputs = Outputs(args.out, formats(args.format), args.overlay, args.trails, args.smooth)
-    if args.trails < 0:
-        raise CairnsError(f"--trails must be 0 or more; got {args.trails}.")
     if keypoints is not None and keypoints.landmarks != predictor.landmarks:
         raise CairnsError(
             f"{args.keypoints} was fitted to {keypoints.landmarks} landmarks, "
             f"{args.model} has {predictor.landmarks}."
         )
+    task = Task(predictor, box, keypoints, names)
+    return on_videos(args, task, videos) if of_videos else on_images(args, task)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the command line names, opened."""
+
+    predictor: Predictor
+    box: Placement | None
+    keypoints: KeypointMap | None
+    formats: tuple[str, ...]
+
+
+def on_images(args: Detect, task: Task) -> int:
+    from cairns.detection.images import OVERLAYS, Wanted, detect_images
+    from cairns.errors import CairnsError
+    from cairns.io import printable
+    from cairns.sources import open_source
+    from cairns.sources.folder import Folder
+
+    if args.smooth or args.trails:
+        raise CairnsError("--smooth and --trails are for videos.")
+    predictor = task.predictor
+    every = replace(predictor.config.video, every=1, frames=0)
+    source = open_source(args.inputs, video=every)
+    if isinstance(source, Folder):
+        source.leave_out(args.out / OVERLAYS)
+    wanted = Wanted(args.out, task.formats, args.overlay, args.overwrite)
+    done = detect_images(predictor, source, wanted, box=task.box, whole=args.whole, keypoints=task.keypoints)
+    for name, reason in done.skipped.items():
+        print(f"skipped {printable(name)}: {reason}", file=sys.stderr)
+    for name in done.empty:
+        print(f"no {predictor.finder} found on {printable(name)}", file=sys.stderr)
+    if done.uncropped:
+        width, height = predictor.config.video.frame or (0, 0)
+        size = f"frames of {width}x{height} pixels" if width else "frames of a size that its run does not say"
+        print(
+            f"The crop that this model was trained on is for {size}: it was not applied to "
+            f"{counted(done.uncropped, 'image')}; --box says where the subject is.",
+            file=sys.stderr,
+        )
+    if done.gone:
+        more = f" and {len(done.gone) - 1:,} more" if len(done.gone) > 1 else ""
+        print(
+            f"{wanted.table} keeps the rows of {printable(done.gone[0])}{more}, "
+            "not among the images of this call.",
+            file=sys.stderr,
+        )
+    say_stale(done.stale)
+    points = (
+        f"{len(task.keypoints.names)} keypoints" if task.keypoints else f"{predictor.landmarks} landmarks"
+    )
+    if done.images:
+        what = f"{counted(done.subjects, predictor.finder)} on " if done.subjects != done.images else ""
+        added = f", {done.before:,} before" if done.before else ""
+        print(f"{points} on {what}{counted(done.images, 'image')}{added}: {wanted.table}")
+    elif not (done.drawn or done.written):
+        print(f"{wanted.table} is already there; --overwrite does it again.")
+    for file in done.written:
+        print(f"written: {file}")
+    if done.drawn:
+        print(f"drawn: {args.out / OVERLAYS}")
+    return failed(len(done.skipped), len(source), "image")
+
+
+def on_videos(args: Detect, task: Task, videos: Sequence[Path]) -> int:
+    from cairns.detection.videos import Outputs, detect_video, plan
+    from cairns.errors import CairnsError, UnreadableImage
+
+    predictor, box, keypoints = task.predictor, task.box, task.keypoints
+    outputs = Outputs(args.out, task.formats, args.overlay, args.trails, args.smooth, args.overwrite)
+    if args.trails < 0:
+        raise CairnsError(f"--trails must be 0 or more; got {args.trails}.")
     if predictor.finder and not (box or args.whole):
         raise CairnsError(
             f"{args.model} looks for a {predictor.finder} on images, not on videos: --box says where it is "
@@ -154,38 +185,52 @@ def on_videos(
             f"Two videos are called {double}: their results would be too. Detect on them apart."
         )
     names = keypoints.names if keypoints else predictor.names
+    # All of them are compared with what is there before the first is looked at.
+    works = [plan(predictor, video, outputs, box, keypoints) for video in videos]
     skipped = 0
-    for number, video in enumerate(videos, 1):
-        files = outputs.files(video)
-        if all(file.exists() for file in files.values()) and not args.overwrite:
+    for number, work in enumerate(works, 1):
+        video = work.video
+        if not work:
             print(f"{video.name} is finished already; --overwrite does it again.")
             continue
         title = video.name if len(videos) == 1 else f"{video.name} ({number} of {len(videos)})"
         try:
-            done = detect_video(predictor, video, outputs, names, title, box, keypoints)
+            done = detect_video(predictor, video, outputs, title, box, keypoints)
         except UnreadableImage as error:
             if len(videos) == 1:
                 raise CairnsError(f"{error}.") from None
             skipped += 1
             print(f"skipped {video.name}: {error}", file=sys.stderr)
             continue
-        written = ", ".join(file.name for file in files.values())
+        say_stale(work.stale)
+        written = ", ".join(file.name for file in work.missing.values())
         speed = f"{done.frames / done.seconds:.0f} frames/s" if done.seconds else ""
         print(f"{video.name}: {counted(done.frames, 'frame')}, {speed}: {written}")
         if done.missing:
             print(
                 f"  {counted(done.missing, 'frame')} could not be decoded and are left empty", file=sys.stderr
             )
-        faint = [
-            f"{names[k] if not keypoints else k} {share:.0%}"
-            for k, share in enumerate(done.low)
-            if share > 0.2
-        ]
+        faint = [f"{names[k]} {share:.0%}" for k, share in enumerate(done.low) if share > 0.2]
         if faint and keypoints is None:
             print(f"  of low confidence on many frames: {', '.join(faint)}")
     if skipped == len(videos):
         raise CairnsError(f"None of the {len(videos)} videos could be read.")
-    return 0
+    return failed(skipped, len(videos), "video")
+
+
+def say_stale(names: Sequence[str]) -> None:
+    if names:
+        print(
+            f"kept from the detection before, as nothing else was asked for: {', '.join(names)}",
+            file=sys.stderr,
+        )
+
+
+def failed(count: int, of: int, kind: str) -> int:
+    """The exit code, and the count where some inputs could not be used."""
+    if count:
+        print(f"{count:,} of {counted(of, kind)} could not be read.", file=sys.stderr)
+    return 1 if count else 0
 
 
 def formats(words: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import contextlib
 import queue
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cairns.detection.compared import compared, noted
 from cairns.errors import CairnsError, UnreadableImage
 from cairns.files.formats import FORMATS, Keypoints, require
+from cairns.files.record import Record, identity
 from cairns.files.videos import VideoWriter
 from cairns.geometry import Placement
+from cairns.io import printable
+from cairns.keypoints import KeypointMap
 from cairns.model.detector import LOW
 from cairns.predictor import Predictor
 from cairns.sources.subject import Subject, prepare_subject
@@ -32,7 +36,7 @@ from cairns.training.progress import Progress
 BATCH = 32
 AHEAD = 4  # batches decoded ahead of the detector
 SMOOTH_SECONDS = 0.25  # window of --smooth
-OVERLAY = ".overlay.mp4"  # how the name of a video with its landmarks drawn ends
+OVERLAY, RECORD = ".overlay.mp4", ".record.json"  # how names end: of a video with its landmarks drawn, ...
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class Outputs:
     overlay: bool = False
     trails: int = 0  # frames that a landmark's trail lasts on the overlay
     smooth: bool = False
+    overwrite: bool = False  # replace what an earlier call wrote there
 
     def files(self, video: Path) -> dict[str, Path]:
         """Format to file, the overlay among them."""
@@ -51,6 +56,54 @@ class Outputs:
             name: self.folder / f"{video.stem}{FORMATS[name].ending}" for name in dict.fromkeys(self.formats)
         }
         return files | ({"overlay": self.folder / f"{video.stem}{OVERLAY}"} if self.overlay else {})
+
+    def options(self, name: str) -> dict[str, int]:
+        """Of one of those files alone."""
+        return {"trails": self.trails} if name == "overlay" else {}
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is left to do of a video: the files that are not there yet."""
+
+    video: Path
+    record: Record
+    missing: dict[str, Path]  # format to file
+    stale: list[str]  # results of a replaced detection that stay
+
+    def __bool__(self) -> bool:
+        return bool(self.missing)
+
+
+def plan(
+    predictor: Predictor,
+    video: Path,
+    outputs: Outputs,
+    crop: Placement | None = None,
+    keypoints: KeypointMap | None = None,
+) -> Work:
+    """Compare with what an earlier call left: refuses results of something else, or of a changed video."""
+    files = outputs.files(video)
+    _refuse_to_replace(video, files.values())
+    box = crop and [crop.x, crop.y, crop.width, crop.height]
+    settings = compared(predictor, keypoints, {"box": box, "smooth": outputs.smooth})
+    record = Record(outputs.folder / f"{video.stem}{RECORD}", settings, outputs.overwrite)
+    now = identity(video)
+    if not record.knows(video.name, now):
+        if record.inputs and not record.pending:
+            raise CairnsError(
+                f"{record.path} is of another video, {printable(next(iter(record.inputs)))}; --overwrite "
+                "replaces its results, or choose another --out."
+            )
+        record.inputs = {video.name: now}
+    missing = {name: file for name, file in files.items() if not record.has(file, **outputs.options(name))}
+    return Work(video, record, missing, record.stale(files.values()))
+
+
+def _refuse_to_replace(video: Path, files: Iterable[Path]) -> None:
+    for file in files:
+        if file.exists() and video.exists() and file.samefile(video):
+            raise CairnsError(f"{printable(str(file))} is an input of this call: choose another --out.")
 
 
 @dataclass(frozen=True)
@@ -67,17 +120,18 @@ def detect_video(
     predictor: Predictor,
     path: Path,
     outputs: Outputs,
-    names: Sequence[str],
     title: str,
     crop: Placement | None = None,
-    transform: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
+    keypoints: KeypointMap | None = None,
 ) -> Done:
-    """Detect on every frame of one video and write what is wanted.
+    """Detect on every frame of one video and write what is wanted and not there yet.
 
-    `crop` overrides the region the model was trained on. `transform` turns landmarks in unit coordinates of
-    the crop (n, K, 2) into the keypoints that are written (n, L, 2); they are called `names`.
+    `crop` overrides the region the model was trained on. With `keypoints` these are written, in place of the
+    landmarks.
     """
     require(outputs.formats)
+    work = plan(predictor, path, outputs, crop, keypoints)
+    names = keypoints.names if keypoints else predictor.names
     video = Video(path)
     try:
         subject = subject_of(video, predictor, crop)
@@ -95,18 +149,10 @@ def detect_video(
             for frames, prepared in batches:
                 squares, places = zip(*prepared, strict=True)
                 found = predictor.detect_prepared(np.stack(squares), places)
-                trust = np.stack([one.confidence for one in found])
-                points = np.stack([one.points for one in found])
-                if transform is not None:
-                    unit = np.stack([place.to_unit(one) for place, one in zip(places, points, strict=True)])
-                    mapped = transform(unit)
-                    points = np.stack(
-                        [place.to_original(one) for place, one in zip(places, mapped, strict=True)]
-                    )
-                    # A keypoint is as sure as the landmarks it is computed from are on the whole.
-                    trust = np.repeat(trust.mean(1, keepdims=True), len(names), axis=1)
-                kept[frames, :, :2] = points
-                kept[frames, :, 2] = trust
+                if keypoints is not None:
+                    found = keypoints.of(found, places)
+                kept[frames, :, :2] = np.stack([one.points for one in found])
+                kept[frames, :, 2] = np.stack([one.confidence for one in found])
                 bar.update(frames[-1] + 1)
             missing = batches.missing
             seconds = bar.elapsed
@@ -117,7 +163,8 @@ def detect_video(
         result = Keypoints(path, kept, tuple(names), video.rate, size)
     finally:
         video.close()
-    write(result, outputs)
+    work.record.noted = noted(seconds)
+    write(result, work, outputs)
     low = sum((points[:, :, 2] < LOW).sum(0) for _, points in result.chunks())
     read = len(kept) - missing
     return Done(read, seconds, missing, np.asarray(low / read, np.float64))
@@ -142,9 +189,9 @@ def scratch(folder: Path, shape: tuple[int, int, int]) -> NDArray[np.float32]:
         return np.memmap(stream, np.float32, "r+", shape=shape)
 
 
-def write(result: Keypoints, outputs: Outputs) -> None:
-    """The wanted files: none appears before all are complete."""
-    files = outputs.files(result.video)
+def write(result: Keypoints, work: Work, outputs: Outputs) -> None:
+    """The files that are missing: none appears before all are complete, and the record last."""
+    files, record = work.missing, work.record
     parts = {name: file.with_name(f".part-{file.name}") for name, file in files.items()}
     try:
         for name, part in parts.items():
@@ -152,11 +199,14 @@ def write(result: Keypoints, outputs: Outputs) -> None:
                 write_overlay(part, result, outputs.trails)
             else:
                 FORMATS[name].write(part, result)
+        record.expect(files.values())
         for name, part in parts.items():
             part.replace(files[name])
+            record.add(files[name], **outputs.options(name))
     finally:
         for part in parts.values():
             part.unlink(missing_ok=True)
+    record.save()
 
 
 class Ahead:

@@ -11,7 +11,6 @@ from cairns.errors import CairnsError, UnreadableImage
 from cairns.geometry import Placement
 from cairns.predictor import Predictor
 from cairns.sources.base import Source
-from cairns.training.prepared import square
 from cairns.training.progress import Progress
 
 BATCH = 64
@@ -42,7 +41,7 @@ def discover(predictor: Predictor, source: Source, title: str) -> Discovered:
     with Progress(title, len(source)) as bar:
         for index in range(len(source)):
             try:
-                pixels, place = square(source, index, predictor.config)
+                pixels, place = predictor.prepare(source.image(index), source.box(index))
             except UnreadableImage:
                 continue
             squares.append(pixels)

@@ -85,34 +85,34 @@ def _is_number(name: str) -> bool:
     return True
 
 
-def _columns(found: Keypoints) -> list[tuple[str, list[str]]]:
+def deeplabcut_columns(names: Sequence[str]) -> list[tuple[str, list[str]]]:
     """DeepLabCut's three header rows."""
-    parts = [label for label in names_elsewhere(found.names) for _ in range(3)]
+    parts = [label for label in names_elsewhere(names) for _ in range(3)]
     return [
         ("scorer", [SCORER] * len(parts)),
         ("bodyparts", parts),
-        ("coords", ["x", "y", "likelihood"] * len(found.names)),
+        ("coords", ["x", "y", "likelihood"] * len(names)),
     ]
 
 
-def _deeplabcut_values(points: NDArray[np.float64]) -> NDArray[np.float64]:
+def deeplabcut_values(points: NDArray[np.float64]) -> NDArray[np.float64]:
     return (points - (0.5, 0.5, 0.0)).reshape(len(points), -1)
 
 
 def write_dlc_csv(path: Path, found: Keypoints) -> None:
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
-        for word, cells in _columns(found):
+        for word, cells in deeplabcut_columns(found.names):
             writer.writerow((word, *map(cell, cells)))
         for start, points in found.chunks():
-            for frame, row in enumerate(_deeplabcut_values(points), start):
+            for frame, row in enumerate(deeplabcut_values(points), start):
                 writer.writerow((frame, *("" if np.isnan(value) else f"{value:.4f}" for value in row)))
 
 
 def write_dlc_h5(path: Path, found: Keypoints) -> None:
-    _needed("h5py", "dlc")
-    blocks = ((start, _deeplabcut_values(points)) for start, points in found.chunks())
-    write_frame(path, "df_with_missing", _columns(found), len(found.points), blocks)
+    needed("h5py", "dlc")
+    blocks = ((start, deeplabcut_values(points)) for start, points in found.chunks())
+    write_frame(path, "df_with_missing", deeplabcut_columns(found.names), len(found.points), blocks)
 
 
 def write_coco(path: Path, found: Keypoints) -> None:
@@ -134,20 +134,21 @@ def write_coco(path: Path, found: Keypoints) -> None:
         for start, points in found.chunks():
             for frame, rows in enumerate(points, start):
                 if np.isfinite(rows[:, 0]).any():
-                    stream.write(("" if first else ", ") + json.dumps(_annotation(frame, rows)))
+                    stream.write(("" if first else ", ") + json.dumps(annotation(rows, frame + 1, frame + 1)))
                     first = False
         stream.write("]}\n")
 
 
-def _annotation(frame: int, rows: NDArray[np.float64]) -> dict[str, object]:
+def annotation(rows: NDArray[np.float64], number: int, image: int) -> dict[str, object]:
+    """One subject (L, 3) as COCO has it."""
     low, high = np.nanmin(rows[:, :2], 0), np.nanmax(rows[:, :2], 0)
     keypoints: list[float] = []
     for x, y, _ in rows:
         keypoints += [round(float(x), 2), round(float(y), 2), 2] if np.isfinite(x) else [0, 0, 0]
     extent = [round(float(value), 2) for value in (*low, *(high - low))]
     return {
-        "id": frame + 1,
-        "image_id": frame + 1,
+        "id": number,
+        "image_id": image,
         "category_id": 1,
         "iscrowd": 0,
         "bbox": extent,
@@ -161,7 +162,7 @@ def _annotation(frame: int, rows: NDArray[np.float64]) -> dict[str, object]:
 
 def write_slp(path: Path, found: Keypoints) -> None:
     """SLEAP's own file, by its own library, which holds all of it in memory."""
-    sio = _needed("sleap_io", "sleap")
+    sio = needed("sleap_io", "sleap")
     skeleton = sio.Skeleton(nodes=list(names_elsewhere(found.names)), name=SCORER)
     video = sio.Video.from_filename(str(found.video.resolve()))
     frames = []
@@ -185,10 +186,10 @@ def require(names: Iterable[str]) -> None:
     """Refuse a format whose library is missing: before the work, not after it."""
     for name in names:
         for module in FORMATS[name].needs:
-            _needed(module, FORMATS[name].extra)
+            needed(module, FORMATS[name].extra)
 
 
-def _needed(module: str, extra: str):  # type: ignore[no-untyped-def]  # whatever the library is
+def needed(module: str, extra: str):  # type: ignore[no-untyped-def]  # whatever the library is
     import importlib
 
     try:

@@ -21,17 +21,24 @@ def write_frame(
     path: Path,
     key: str,
     levels: Sequence[tuple[str, Sequence[str]]],
-    rows: int,
+    rows: int | Sequence[str],
     chunks: Iterable[tuple[int, NDArray[np.float64]]],
 ) -> None:
     """`levels` are the names of the column levels and their cells, one for each column; `chunks` the first
-    row and the values (n, columns) of one stretch after the other. The rows are numbered from 0."""
+    row and the values (n, columns) of one stretch after the other. `rows` are the names of the rows, or how
+    many there are, numbered from 0."""
     import h5py
 
     with h5py.File(path, "w") as file:
         _describe(file, "GROUP", "1.0", {"PYTABLES_FORMAT_VERSION": "2.1"})
         group = file.create_group(key)
-        about = {"pandas_type": "frame", "encoding": "UTF-8", "errors": "strict", "ndim": 2, "nblocks": 1}
+        about: dict[str, str | int] = {
+            "pandas_type": "frame",
+            "encoding": "UTF-8",
+            "errors": "strict",
+            "ndim": 2,
+            "nblocks": 1,
+        }
         about |= {"axis1_variety": "regular"}
         for axis in ("axis0", "block0_items"):
             about |= {f"{axis}_variety": "multi", f"{axis}_nlevels": len(levels)}
@@ -43,12 +50,16 @@ def write_frame(
                 _describe(level, *ARRAY, {"kind": "string", "name": name})
                 _describe(group.create_dataset(f"{axis}_label{number}", data=codes), *ARRAY)
         _describe(group, "GROUP", "1.0", about)
-        index = group.create_dataset("axis1", (rows,), np.int64)
-        _describe(index, *ARRAY, {"kind": "integer"})
-        values = group.create_dataset("block0_values", (rows, len(levels[0][1])), np.float64)
+        if isinstance(rows, int):
+            index: NDArray[Any] = np.arange(rows)
+            kind, count = "integer", rows
+        else:
+            index = np.array([name.encode() for name in rows])
+            kind, count = "string", len(rows)
+        _describe(group.create_dataset("axis1", data=index), *ARRAY, {"kind": kind})
+        values = group.create_dataset("block0_values", (count, len(levels[0][1])), np.float64)
         _describe(values, *ARRAY)
         for start, block in chunks:
-            index[start : start + len(block)] = np.arange(start, start + len(block))
             values[start : start + len(block)] = block
 
 

@@ -91,6 +91,9 @@ class AFLW:
         face = self.faces[index]
         return str(face.file.with_stem(f"{face.file.stem}-{face.number}"))
 
+    def file(self, index: int) -> Path:
+        return self.photos / self.faces[index].folder / self.faces[index].file
+
     def image(self, index: int) -> NDArray[np.uint8]:
         face = self.faces[index]
         return read_image(self.photos / face.folder / face.file, upright=False)

@@ -76,6 +76,9 @@ class Animals:
     def name(self, index: int) -> str:
         return self.names[index]
 
+    def file(self, index: int) -> Path:
+        return self.folder / self.animals[index].image
+
     def image(self, index: int) -> NDArray[np.uint8]:
         return read_image(self.folder / self.animals[index].image, upright=False)
 

@@ -54,6 +54,9 @@ class LandmarkTable:
     def name(self, index: int) -> str:
         return self.images[index]
 
+    def file(self, index: int) -> Path:
+        return self.folder / self.images[index]
+
     def image(self, index: int) -> NDArray[np.uint8]:
         return read_image(self.folder / self.images[index])
 
@@ -89,9 +92,12 @@ class CocoKeypoints:
     def name(self, index: int) -> str:
         return self.names[index]
 
-    def image(self, index: int) -> NDArray[np.uint8]:
+    def file(self, index: int) -> Path:
         path = self.folder / self.images[index]
-        return read_image(path if path.exists() else self.folder / "images" / self.images[index])
+        return path if path.exists() else self.folder / "images" / self.images[index]
+
+    def image(self, index: int) -> NDArray[np.uint8]:
+        return read_image(self.file(index))
 
     def box(self, index: int) -> Placement | None:
         return self.boxes[index]

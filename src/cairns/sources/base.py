@@ -49,6 +49,10 @@ class Source(Protocol):
         """A short name of the image, such as its path below the folder."""
         ...
 
+    def file(self, index: int) -> Path | None:
+        """The file that the image is read from; None where it is made, not read."""
+        ...
+
     def image(self, index: int) -> NDArray[np.uint8]:
         """(H, W, 3) or (H, W, 1). Raises UnreadableImage."""
         ...
@@ -78,6 +82,9 @@ class Subset:
 
     def name(self, index: int) -> str:
         return self.source.name(self.indices[index])
+
+    def file(self, index: int) -> Path | None:
+        return self.source.file(self.indices[index])
 
     def image(self, index: int) -> NDArray[np.uint8]:
         return self.source.image(self.indices[index])

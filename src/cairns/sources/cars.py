@@ -85,6 +85,9 @@ class Cars:
     def name(self, index: int) -> str:
         return self.cars[index].name
 
+    def file(self, index: int) -> Path:
+        return self.cars[index].image
+
     def image(self, index: int) -> NDArray[np.uint8]:
         return read_image(self.cars[index].image, upright=False)
 

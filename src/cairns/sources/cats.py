@@ -56,6 +56,9 @@ class Cats:
     def name(self, index: int) -> str:
         return self.paths[index]
 
+    def file(self, index: int) -> Path:
+        return self.folder / self.paths[index]
+
     def image(self, index: int) -> NDArray[np.uint8]:
         return read_image(self.folder / self.paths[index], upright=False)
 

@@ -55,6 +55,9 @@ class CelebA:
     def name(self, index: int) -> str:
         return self.names[index].decode("latin1")
 
+    def file(self, index: int) -> Path:
+        return self.images / self.name(index)
+
     def image(self, index: int) -> NDArray[np.uint8]:
         return read_image(self.images / self.name(index), upright=False)
 

@@ -99,6 +99,9 @@ class LabelledFrames:
         """The folder, hence the video: what cross-validation must not have on both sides."""
         return self.stills[self.places[index][0]].path.name
 
+    def file(self, index: int) -> Path:
+        return self.stills[self.places[index][0]].files[self.places[index][1]]
+
     def image(self, index: int) -> NDArray[np.uint8]:
         number, frame = self.places[index]
         pixels = self.stills[number].read(frame)

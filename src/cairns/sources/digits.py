@@ -36,6 +36,9 @@ class Digits:
     def name(self, index: int) -> str:
         return f"digit-{self.labels[index]}-{index:04d}"
 
+    def file(self, index: int) -> Path | None:
+        return None
+
     def image(self, index: int) -> NDArray[np.uint8]:
         return np.asarray(self.images[index][:, :, None])
 

@@ -15,6 +15,7 @@ import colorsys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +109,9 @@ class Figures:
         random = np.random.default_rng([int(self.split == "test"), index])
         look, pose = random_look(random), random_pose(random)
         return (replace(look, back=self.variant == "back") if self.variant else look), pose
+
+    def file(self, index: int) -> Path | None:
+        return None
 
     def image(self, index: int) -> NDArray[np.uint8]:
         look, pose = self.figure(index)

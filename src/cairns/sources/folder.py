@@ -64,11 +64,24 @@ class Folder:
             files = [file for file, _ in self.files]
             self.files = list(zip(files, paths_apart(files), strict=True))
 
+    def leave_out(self, folder: Path) -> None:
+        """Images below this folder are none of this source, unless they were named one by one."""
+        given = {Path(word) for word in self.words}
+        inner = folder.resolve()
+        self.files = [
+            (file, name)
+            for file, name in self.files
+            if file in given or not file.resolve().is_relative_to(inner)
+        ]
+
     def __len__(self) -> int:
         return len(self.files)
 
     def name(self, index: int) -> str:
         return self.files[index][1]
+
+    def file(self, index: int) -> Path:
+        return self.files[index][0]
 
     def image(self, index: int) -> NDArray[np.uint8]:
         return read_image(self.files[index][0])

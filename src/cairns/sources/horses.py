@@ -45,6 +45,9 @@ class Horses:
     def name(self, index: int) -> str:
         return self.paths[index].name
 
+    def file(self, index: int) -> Path:
+        return self.paths[index]
+
     def image(self, index: int) -> NDArray[np.uint8]:
         return read_image(self.paths[index])
 

@@ -82,6 +82,9 @@ class Human36M:
         video = self.videos[number]
         return f"{video.parent.parent.name}/{video.stem}/{frame:06d}"
 
+    def file(self, index: int) -> Path:
+        return self.videos[self._where(index)[0]]
+
     def image(self, index: int) -> NDArray[np.uint8]:
         number, frame = self._where(index)
         if self._opened is None or self._opened[0] != number:

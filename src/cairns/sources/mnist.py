@@ -36,7 +36,7 @@ class MNIST:
         self.prefix = PREFIX[split]
         self.description = f"mnist-{variant}:{folder}" if variant else f"mnist:{folder}"
         self.words: tuple[str, ...] = (self.description,)
-        images = _find(folder, f"{self.prefix}-images", 3)
+        self.path = images = _find(folder, f"{self.prefix}-images", 3)
         labels = _find(folder, f"{self.prefix}-labels", 1)
         self.images = read_idx(images, 3)
         digits = read_idx(labels, 1).astype(np.int64)
@@ -58,6 +58,9 @@ class MNIST:
 
     def name(self, index: int) -> str:
         return f"{self.prefix}-{self.numbers[index]:05d}-{self.digits[index]}"
+
+    def file(self, index: int) -> Path:
+        return self.path
 
     def image(self, index: int) -> NDArray[np.uint8]:
         return np.array(self.images[self.numbers[index]])[:, :, None]

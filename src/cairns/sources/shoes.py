@@ -48,6 +48,9 @@ class Shoes:
     def name(self, index: int) -> str:
         return self.files[index][1]
 
+    def file(self, index: int) -> Path:
+        return self.files[index][0]
+
     def image(self, index: int) -> NDArray[np.uint8]:
         return read_image(self.files[index][0])
 

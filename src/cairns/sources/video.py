@@ -235,6 +235,9 @@ class Videos:
             self._seen = index, self._open(number)[0].read(frame)
         return self._seen[1]
 
+    def file(self, index: int) -> Path:
+        return self.files[self.chosen[index][0]]
+
     def image(self, index: int) -> NDArray[np.uint8]:
         return self._open(self.chosen[index][0])[1].image(self.raw(index))
 

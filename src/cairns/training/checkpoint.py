@@ -42,7 +42,7 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     for name, tensor in sorted(tensors.items()):
         plain = tensor.detach().cpu().contiguous()
         found.update(json.dumps([name, str(plain.dtype), list(plain.shape)]).encode())
-        found.update(plain.reshape(-1).view(torch.uint8).numpy())
+        found.update(plain.reshape(-1).view(torch.uint8).numpy().data)
     return found.hexdigest()
 
 
