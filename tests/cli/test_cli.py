@@ -240,6 +240,32 @@ def test_one_image_is_too_few(
     assert "at least 2 readable images" in said.err
 
 
+def test_what_few_images_cannot_show_is_said_before_training_and_after_it(
+    train: Callable[..., Said], make_photos: Callable[..., Path], tmp_path: Path
+) -> None:
+    run = Run(tmp_path / "run")
+    said = train(make_photos(tmp_path / "photos", 2), "--out", run.folder)
+    words = "Only 2 images: fewer than 80 are all trained on, so verdicts are measured on 2"
+    assert said.code == 0
+    assert said.err.startswith(words)
+    for text in (said.out, run.report_file.read_text(), (run.folder / "README.md").read_text()):
+        assert words in text
+
+
+def test_images_that_are_all_the_same_are_said_to_be(
+    train: Callable[..., Said], make_photos: Callable[..., Path], tmp_path: Path
+) -> None:
+    photo = make_photos(tmp_path / "photos", 1) / "00.jpg"
+    for copy in range(80):
+        shutil.copy(photo, photo.with_name(f"copy-{copy}.jpg"))
+    said = train(photo.parent, "--out", tmp_path / "run")
+    assert said.code == 0
+    assert said.err.startswith("The images hardly differ")
+    assert "The images hardly differ" in said.out
+    assert "4 are on the background" in said.out
+    assert "Only" not in said.err
+
+
 def test_nothing_readable(train: Callable[..., Said], tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     for name in ("a.png", "b.jpg"):
@@ -276,7 +302,9 @@ def test_a_full_disk_in_the_middle(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fsync)
         said = train(photos, "--out", tmp_path / "run")
-    assert_one_sentence(said)
+    few, failed = said.err.splitlines(keepends=True)
+    assert few.startswith("Only 12 images")
+    assert_one_sentence(said._replace(err=failed))
     assert "no space left" in said.err
     assert cairns("train", "--out", tmp_path / "run", "--resume", "--threads", 1).code == 0
     assert Run(tmp_path / "run").finished

@@ -57,6 +57,7 @@ def write_report(run: Run) -> Path:
     page = template.substitute(
         title=html.escape(f"{config.model.landmarks} landmarks of {source}"),
         headline=html.escape(text.headline(run)),
+        cautions="".join(f'<p class="caution">{html.escape(words)}</p>' for words in text.cautions(run)),
         kept=html.escape(text.kept_out(summary)),
         legend=legend(config.model.landmarks),
         grid="".join(
@@ -220,13 +221,15 @@ def health(rows: list[dict[str, Any]]) -> str:
     for row, colour in zip(rows, colours(len(rows)), strict=True):
         kind = row["verdict"].split()[0]
         near = "" if row["nearest"] is None else f"{row['nearest_distance']:.1%} to {row['nearest']}"
+        change = f"{row['change']:.0%}" if "change" in row else ""  # older runs did not measure it
         cells.append(
             f'<tr class="{kind}"><td><span class="dot" style="--c:{hexadecimal(colour)}"></span>'
             f"{row['landmark']}</td>"
             f'<td class="verdict">{marks.get(kind, "&#10007;")} {html.escape(row["verdict"])}</td>'
             f"<td>{html.escape(row['why'])}</td>"
             f'<td><meter min="0" max="1" value="{row["confidence"]}"></meter> {row["confidence"]:.2f}</td>'
-            f"<td>{row['warp_error']:.1%}</td><td>{row['spread']:.1%}</td><td>{near}</td></tr>"
+            f"<td>{row['warp_error']:.1%}</td><td>{row['spread']:.1%}</td>"
+            f"<td>{change}</td><td>{near}</td></tr>"
         )
     return "".join(cells)
 

@@ -6,12 +6,21 @@ from typing import Any
 
 from cairns.training.run import Run
 
+MANY = 4  # landmarks on the background are many where they are one in so many
+OF_VIDEOS = (
+    "Where the camera stands still, follow the subject and paint over the rest (--follow --background grey); "
+    "where the subject stays in one place, --crop LEFT,TOP,WIDTH,HEIGHT."
+)
+OF_FOLLOWED = "Try fewer --landmarks, a smaller --scale, --flow, or more --steps."
+OF_IMAGES = "Try images cropped closer to the object, more varied images, fewer --landmarks, or more --steps."
+
 
 def verdict_counts(health: list[dict[str, Any]]) -> str:
     """`6 are good, 1 is jittery`."""
     counts: dict[str, int] = {}
     for row in health:
-        kind = "a duplicate" if row["verdict"].startswith("duplicate") else row["verdict"]
+        kind = row["verdict"].split(" of ")[0]
+        kind = {"duplicate": "a duplicate", "background": "on the background"}.get(kind, kind)
         counts[kind] = counts.get(kind, 0) + 1
     words = [f"{count} {'is' if count == 1 else 'are'} {kind}" for kind, count in counts.items()]
     return ", ".join(words).replace("are a duplicate", "are duplicates")
@@ -32,6 +41,21 @@ def headline(run: Run) -> str:
         f"{len(health)} landmarks, found on {summary['train_images']:,} images without a label: "
         f"{verdict_counts(health)}. {consistency(summary)}"
     )
+
+
+def cautions(run: Run) -> list[str]:
+    """What is to be minded about the verdicts, a paragraph each; usually nothing."""
+    summary, video = run.summary(), run.config().video
+    health = summary["health"]
+    paragraphs = list(summary.get("doubts", []))
+    aside = sum(row["verdict"] == "background" for row in health)
+    if aside * MANY >= len(health):
+        moving = OF_FOLLOWED if video.follow and video.background != "keep" else OF_VIDEOS
+        paragraphs.append(
+            f"{aside} of {len(health)} landmarks lie where nothing changes from image to image. "
+            f"{moving if 'temporal' in summary else OF_IMAGES}"
+        )
+    return paragraphs
 
 
 def edits(run: Run) -> str:
@@ -66,6 +90,7 @@ def closing_words(run: Run) -> str:
     share = summary["gflops"] / summary["matrix_product_gflops"]
     lines = [
         headline(run),
+        *cautions(run),
         edits(run),
         f"Speed: {summary['images_per_second']:.0f} images/s, {summary['gflops']:.0f} GFLOP/s "
         f"({share:.0%} of a large matrix product here); peak memory {summary['peak_memory_mb']:.0f} MB.",
@@ -94,9 +119,10 @@ def model_card(run: Run) -> str:
     config, summary, meta = run.config(), run.summary(), run.meta()
     source = " ".join(meta["source"][:3])
     versions = ", ".join(f"{name} {version}" for name, version in meta["versions"].items())
+    found = "\n\n".join((headline(run), *cautions(run)))
     return f"""# {config.model.landmarks} landmarks of {source}
 
-{headline(run)}
+{found}
 
 | | |
 |---|---|

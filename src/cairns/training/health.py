@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cairns.evaluation.change import changes
 from cairns.evaluation.consistency import warp_errors
 from cairns.model.autoencoder import Autoencoder
 from cairns.model.detector import confidence
@@ -16,16 +17,20 @@ FAINT = 0.15  # mean confidence below this: dead, unless
 FOLLOWS = 0.02  # its mean error under warps is below this all the same
 STILL = 0.01  # standard deviation over images below this, in image edges: it does not look at the image
 CENTRE = 0.05  # distance from the centre
+MOVES = 0.05  # spread above this: it follows something, whatever lies under it
+UNCHANGED = 0.1  # the pixels under it change by less than this share of what images change: background
 SAME = 0.02  # mean distance between two landmarks below this: duplicates
 JITTERY = 0.05  # mean error under warps above this
 
 
 @torch.no_grad()
 def examine(model: Autoencoder, images: Tensor) -> list[dict[str, Any]]:
-    """One dict per landmark: confidence, spread, warp_error, nearest, verdict, and why in words."""
+    """One dict per landmark: confidence, spread, change, warp_error, nearest, verdict, why in words."""
     parts = [model.detect(batch) for batch in images.split(64)]
     trust = torch.cat([confidence(part, model.detector.cells) for part in parts]).mean(0).numpy()
-    points = torch.cat([part.landmarks for part in parts]).double().numpy()  # (n, K, 2)
+    landmarks = torch.cat([part.landmarks for part in parts])
+    change = changes(images, landmarks)
+    points = landmarks.double().numpy()  # (n, K, 2)
     errors = warp_errors(model, images).mean(0)
     gaps = np.linalg.norm(points[:, :, None] - points[:, None], axis=-1).mean(0)
     np.fill_diagonal(gaps, np.inf)
@@ -42,6 +47,11 @@ def examine(model: Autoencoder, images: Tensor) -> list[dict[str, Any]]:
                 "dead",
                 "its detection map is faint or spread out: no pixel is surely this landmark",
             )
+        elif spread < MOVES and change[k] < UNCHANGED:
+            verdict, why = (
+                "background",
+                "neither it nor the pixels under it change from image to image: it lies on the background",
+            )
         elif spread < STILL and from_centre < CENTRE:
             verdict, why = "stuck at the centre", "it stays at the image's centre whatever the image shows"
         elif gaps[k, other] < SAME:
@@ -55,6 +65,7 @@ def examine(model: Autoencoder, images: Tensor) -> list[dict[str, Any]]:
                 "why": why,
                 "confidence": round(float(trust[k]), 3),
                 "spread": round(spread, 4),
+                "change": round(float(change[k]), 3),
                 "warp_error": round(float(errors[k]), 4),
                 "nearest": other if np.isfinite(gaps[k, other]) else None,
                 "nearest_distance": round(float(gaps[k, other]), 4) if np.isfinite(gaps[k, other]) else None,

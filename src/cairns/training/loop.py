@@ -9,6 +9,7 @@ import math
 import resource
 import shutil
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ from cairns.training.checkpoint import (
     save_tensors,
 )
 from cairns.training.condense import condense
+from cairns.training.doubts import doubts
 from cairns.training.flows import prepare_flows
 from cairns.training.light import relit
 from cairns.training.optimiser import optimiser_of
@@ -50,6 +52,7 @@ from cairns.warps.tps import RandomTPS
 LOG_TIMES = 200  # lines in log.jsonl over a run
 CHECKPOINT_SECONDS = 60.0
 HELD_OUT = 128  # images at most, and a tenth of the set, kept aside for the report
+SPARED = 8  # images at least, or none
 EVOLUTION = (0.0, 0.01, 0.03, 0.08, 0.16, 0.32, 0.6, 1.0)  # of the run: when detection maps are kept
 
 
@@ -112,6 +115,9 @@ def train(
         shutil.rmtree(aside)
     np.savez_compressed(run.samples_file, pixels=held_out, skipped=json.dumps(images.skipped))
     checks = to_tensor(held_out)
+    doubtful = doubts(len(images), 10 * SPARED, checks)
+    for sentence in doubtful:
+        print(sentence, file=sys.stderr)
 
     # The state: model, optimiser, the weights' moving average.
     model = Autoencoder(config.model, seed=settings.seed)
@@ -206,7 +212,7 @@ def train(
     if moves:
         run.keep_shape(mean_shape(model, images, rows[np.linspace(0, len(rows) - 1, subset).astype(int)]))
     save_tensors(run.model_file, model.state_dict())
-    finish(run, model, config, source, images, checks, rate)
+    finish(run, model, config, source, images, checks, doubtful, rate)
     shutil.rmtree(run.cache_folder)
     return run
 
@@ -225,14 +231,14 @@ def split(images: Prepared, seed: int) -> tuple[np.ndarray, np.ndarray]:
     order = np.random.default_rng((seed, 2)).permutation(len(images))
     count = held_out_count(len(images))
     if not count:
-        return np.sort(order), np.asarray(images.pixels[np.sort(order[:8])])
+        return np.sort(order), np.asarray(images.pixels[np.sort(order[:SPARED])])
     return np.sort(order[count:]), np.asarray(images.pixels[np.sort(order[:count])])
 
 
 def held_out_count(images: int) -> int:
     """A tenth of the set, 128 at most; none of a set so small that it needs them all."""
     count = min(HELD_OUT, images // 10)
-    return count if count >= 8 else 0
+    return count if count >= SPARED else 0
 
 
 def batches(images: Prepared, rows: np.ndarray, count: int, settings: TrainConfig) -> Iterator[Tensor]:
@@ -269,6 +275,7 @@ def finish(
     source: Source,
     images: Prepared,
     checks: Tensor,
+    doubtful: list[str],
     rate: float,
 ) -> None:
     """Measure the finished model and write it all to summary.json."""
@@ -291,6 +298,7 @@ def finish(
         "warp_error_before": run.log()[0].get("warp_error"),
         "warp_error": round(float(warp_errors(model, checks).mean()), 5),
         "health": examine(model, checks),
+        "doubts": doubtful,
     }
     if isinstance(source, Videos):
         steady = temporal(Predictor(model, config, shape=run.shape()), source.unsampled())
