@@ -32,14 +32,8 @@ def write_frame(
     with h5py.File(path, "w") as file:
         _describe(file, "GROUP", "1.0", {"PYTABLES_FORMAT_VERSION": "2.1"})
         group = file.create_group(key)
-        about: dict[str, str | int] = {
-            "pandas_type": "frame",
-            "encoding": "UTF-8",
-            "errors": "strict",
-            "ndim": 2,
-            "nblocks": 1,
-        }
-        about |= {"axis1_variety": "regular"}
+        about: dict[str, str | int] = {"pandas_type": "frame", "encoding": "UTF-8", "errors": "strict"}
+        about |= {"ndim": 2, "nblocks": 1, "axis1_variety": "regular"}
         for axis in ("axis0", "block0_items"):
             about |= {f"{axis}_variety": "multi", f"{axis}_nlevels": len(levels)}
             for number, (name, cells) in enumerate(levels):
