@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -247,8 +248,9 @@ def test_a_damaged_hdf5_table_is_named(tmp_path: Path) -> None:
         LabelledFrames(tmp_path)
 
 
+@pytest.mark.parametrize("layout", ["fixed", "table"])
 @pytest.mark.parametrize("kind", ["flat", "multi", "series"])
-def test_another_hdf5_table_is_refused(tmp_path: Path, kind: str) -> None:
+def test_another_hdf5_table_is_refused(tmp_path: Path, kind: str, layout: str) -> None:
     table: Any
     if kind == "flat":
         table = pd.DataFrame({"x": [1.0], "yy": [2.0]}, ["a.png"])
@@ -257,23 +259,98 @@ def test_another_hdf5_table_is_refused(tmp_path: Path, kind: str) -> None:
     else:  # a project of several animals
         columns = pd.MultiIndex.from_product([["ann"], ["i1", "i2"], PARTS, ["x", "y"]])
         table = pd.DataFrame(np.zeros((1, 12)), ["a.png"], columns)
-    table.to_hdf(tmp_path / "CollectedData_ann.h5", key="df_with_missing", mode="w")
+    path = tmp_path / "CollectedData_ann.h5"
+    table.to_hdf(path, key="df_with_missing", mode="w", format=layout)
     with pytest.raises(CairnsError, match="expected DeepLabCut's three header rows"):
-        read_labels(tmp_path / "CollectedData_ann.h5")
+        read_labels(path)
 
 
-def test_hdf5_without_pandas_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hdf5_without_h5py_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = write_folder(tmp_path, "m1", random_points(2), "h5")
-    original = builtins.__import__
-
-    def without(name: str, *rest: Any) -> Any:
-        if name == "pandas":
-            raise ImportError(name)
-        return original(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(CairnsError, match=r"needs pandas and tables: pip install 'cairns\[dlc\]'"):
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(CairnsError, match=r"needs h5py: pip install 'cairns\[dlc\]'"):
         read_labels(place / "CollectedData_ann.h5")
+
+
+WRITE = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import pandas as pd
+rows = pd.read_csv(sys.argv[1], header=[0, 1, 2], index_col=[0, 1, 2] if sys.argv[3] == "fixed" else 0)
+rows.to_hdf(sys.argv[2], key="df_with_missing", mode="w", format=sys.argv[3])
+assert pd.__version__ < "3"
+"""
+
+
+@pytest.mark.parametrize("layout", ["fixed", "table"])
+def test_what_the_pandas_that_deeplabcut_requires_writes(
+    tmp_path: Path, old_pandas: Path, layout: str
+) -> None:
+    """In the layout `table` rows cannot have three levels: DeepLabCut 2's one path is in the first column."""
+    points = random_points(3)
+    points[2, 0] = np.nan
+    style = "levels" if layout == "fixed" else "posix"
+    table = write_folder(tmp_path, "m1", points, "csv", style) / "CollectedData_ann.csv"
+    command = [old_pandas, "-c", WRITE, table, table.with_suffix(".h5"), layout]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    parts, rows = read_labels(table.with_suffix(".h5"))
+    assert parts == PARTS
+    assert [name for name, _ in rows] == ["img000.png", "img001.png", "img002.png"]
+    np.testing.assert_allclose([found for _, found in rows], points + 0.5, rtol=1e-12)
+
+
+def test_columns_of_several_kinds_lie_in_blocks_of_their_own(tmp_path: Path) -> None:
+    """Whole numbers are one block, others another."""
+    for layout in ("fixed", "table"):
+        table = labels(random_points(2).round(), "m1", "posix")
+        table[("ann", "left ear", "x")] = [3, 4]
+        path = tmp_path / f"CollectedData_{layout}.h5"
+        table.to_hdf(path, key="df_with_missing", mode="w", format=layout)
+        parts, rows = read_labels(path)
+        assert parts == PARTS
+        found = [points - 0.5 for _, points in rows]
+        np.testing.assert_allclose(found, table.to_numpy(float).reshape(2, 3, 2))
+
+
+def test_hdf5_that_reads_other_files_is_refused(tmp_path: Path) -> None:
+    import h5py
+
+    path = write_folder(tmp_path, "m1", random_points(2), "h5") / "CollectedData_ann.h5"
+    (tmp_path / "secret").write_bytes(bytes(96))
+    with h5py.File(path, "r+") as file:
+        kept = file["df_with_missing"]
+        del kept["block0_values"]
+        kept.create_dataset("block0_values", (2, 6), "f8", external=[(str(tmp_path / "secret"), 0, 96)])
+    with pytest.raises(CairnsError, match=r"h5 is no readable .*block0_values lies in another file"):
+        read_labels(path)
+    with h5py.File(path, "r+") as file:
+        del file["df_with_missing"]["block0_values"]
+        file["df_with_missing"]["block0_values"] = h5py.ExternalLink(str(tmp_path / "b.h5"), "/values")
+    with pytest.raises(CairnsError, match=r"h5 is no readable .*block0_values is a link"):
+        read_labels(path)
+
+
+def test_hdf5_that_says_it_holds_terabytes_is_refused(tmp_path: Path) -> None:
+    import h5py
+
+    path = write_folder(tmp_path, "m1", random_points(2), "h5") / "CollectedData_ann.h5"
+    with h5py.File(path, "r+") as file:
+        kept = file["df_with_missing"]
+        del kept["block0_values"]
+        kept.create_dataset("block0_values", (2**40, 6), "f8", chunks=(64, 6), compression="gzip")
+    with pytest.raises(CairnsError, match=r"h5 is no readable .* has 52,776,558,133,248 bytes; the limit is"):
+        read_labels(path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "h5"])
+def test_a_label_far_off_any_image_is_refused(tmp_path: Path, kind: str) -> None:
+    points = random_points(2)
+    points[1, 1, 0] = 1e308
+    place = write_folder(tmp_path, "m1", points, kind)
+    with pytest.raises(CairnsError, match=rf"{kind}: expected pixels; got the coordinate 1e\+308"):
+        LabelledFrames(tmp_path)
+    assert place.is_dir()
 
 
 def test_folders_of_other_body_parts_are_refused(project: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cairns.errors import CairnsError
 from cairns.geometry import Placement
@@ -101,6 +101,17 @@ class Subset:
     def attributes(self) -> Attributes | None:
         whole = self.source.attributes
         return None if whole is None else replace(whole, values=whole.values[self.indices])
+
+
+REACH = 1e7  # pixels: no image that is read is as large, and sums of such numbers stay numbers
+
+
+def require_pixels(values: ArrayLike, where: str) -> None:
+    """Refuse coordinates that no image has; NaN is none. `where` begins the sentence."""
+    given = np.asarray(values, np.float64)
+    wrong = given[(np.abs(given) > REACH)]
+    if len(wrong):
+        raise CairnsError(f"{where}: expected pixels; got the coordinate {wrong[0]:g}.")
 
 
 def require(path: Path, dataset: str) -> Path:

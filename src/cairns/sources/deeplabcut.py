@@ -9,16 +9,18 @@ A folder of labelled frames comes from one video of one camera, so its frames ar
 from __future__ import annotations
 
 import csv
+import importlib.util
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cairns import apart
 from cairns.config import EVERY_FRAME, VideoConfig
 from cairns.errors import CairnsError
 from cairns.geometry import Placement
-from cairns.sources.base import Annotations, Attributes, Source, Split, require
+from cairns.io import printable
+from cairns.sources.base import Annotations, Attributes, Source, Split, require, require_pixels
 from cairns.sources.images import read_image, to_channels
 from cairns.sources.subject import Subject, prepare_subject
 from cairns.sources.video import Videos, video_files
@@ -144,6 +146,7 @@ def read_labels(table: Path) -> tuple[tuple[str, ...], list[tuple[str, NDArray[n
         except ValueError:
             raise CairnsError(f"{table}, line {number}: expected {2 * len(parts)} numbers.") from None
         points[~np.isfinite(points).all(-1)] = np.nan
+        require_pixels(points, printable(str(table)))
         # DeepLabCut 2 has the whole path in one column, with the separators of the system it ran on.
         name = row[first - 1].replace("\\", "/").split("/")[-1]
         found.append((name, points + 0.5))  # DeepLabCut counts from the centre of the first pixel
@@ -159,21 +162,17 @@ def _rows_of_csv(table: Path) -> list[list[str]]:
 
 
 def _rows_of_h5(table: Path) -> list[list[str]]:
+    if importlib.util.find_spec("h5py") is None:
+        raise CairnsError(f"{printable(str(table))} needs h5py: pip install 'cairns[dlc]'.")
     try:
-        import pandas as pd
-
-        frame = pd.read_hdf(table)
-    except ImportError:
-        raise CairnsError(f"{table} needs pandas and tables: pip install 'cairns[dlc]'.") from None
-    except Exception as error:  # whatever a damaged file makes the reader raise
-        raise CairnsError(f"{table} is no readable HDF5 table ({error}).") from None
-    columns: Any = getattr(frame, "columns", None)
-    if getattr(columns, "nlevels", 0) != 3:
+        found, arrays = apart.call("cairns.readers.frame:read_frame", str(table.resolve()))
+    except apart.ReaderFailed as failure:
+        raise CairnsError(f"{printable(str(table))} is no readable HDF5 table ({failure}).") from None
+    if not found["columns"]:
         return []
-    header = [
-        [name, *map(str, columns.get_level_values(level))]
-        for level, name in enumerate(("scorer", "bodyparts", "coords"))
+    levels = zip(*found["columns"], strict=True)
+    header = [[name, *words] for name, words in zip(("scorer", "bodyparts", "coords"), levels, strict=True)]
+    body = [
+        [name, *map(str, row)] for name, row in zip(found["rows"], arrays["values"].tolist(), strict=True)
     ]
-    names = [row if isinstance(row, str) else "/".join(map(str, row)) for row in frame.index]
-    body = [[name, *map(str, values)] for name, values in zip(names, frame.to_numpy().tolist(), strict=True)]
     return header + body
