@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,20 +20,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-SECONDS = 20.0
+SECONDS = 10  # of computing, where the system can limit it
+WAITING = 4  # times as long in all: a busy machine computes slowly
 MEMORY = 2 * 2**30  # bytes of addresses, libraries included; where the system can limit them
 ANSWER = 2**29  # bytes of a file that the process may write
-ANSWER_FILE = "answer.npz"
+ANSWER_FILE, READING_FILE = "answer.npz", "reading.txt"
 TEXT = "json"  # the array that holds the answer's text
+TOO_LONG = -getattr(signal, "SIGXCPU", 1000)  # how a process ends that has computed for too long
 
 Answer = tuple[Any, Mapping[str, NDArray[Any]]]
 
 
 class ReaderFailed(Exception):
-    """What became of the process; to be put into a sentence that names the file."""
+    """What became of the process, to be put into a sentence that names the file; and which it was of many."""
+
+    def __init__(self, reason: str, reading: str = "") -> None:
+        super().__init__(reason)
+        self.reading = reading
 
 
-def call(function: str, *arguments: Any, seconds: float = SECONDS) -> Answer:
+def each(paths: Sequence[str]) -> Iterator[str]:
+    """In the process: one file after the other, and a note of it for ReaderFailed."""
+    for path in paths:
+        Path(READING_FILE).write_text(path, "utf-8", "surrogateescape")
+        yield path
+
+
+def call(function: str, *arguments: Any, seconds: int = SECONDS) -> Answer:
     """`module:function`, called in a process of its own: it returns something that JSON can say, and arrays.
 
     Raises ReaderFailed with the reason.
@@ -47,14 +61,21 @@ def call(function: str, *arguments: Any, seconds: float = SECONDS) -> Answer:
                 stderr=subprocess.DEVNULL,
                 cwd=folder,
                 env=_environment(folder),
-                timeout=seconds,
+                timeout=seconds * WAITING,
                 check=False,
             )
+            code = done.returncode
         except subprocess.TimeoutExpired:
-            raise ReaderFailed(f"it was not read within {seconds:.0f} seconds") from None
+            code = TOO_LONG
         except OSError as error:
             raise ReaderFailed(f"no process could be started to read it: {error.strerror}") from None
-        return _answer(Path(folder) / ANSWER_FILE, done.returncode)
+        try:
+            return _answer(Path(folder) / ANSWER_FILE, code, seconds)
+        except ReaderFailed as failure:
+            reading = Path(folder) / READING_FILE
+            if reading.exists():
+                failure.reading = reading.read_text("utf-8", "surrogateescape")
+            raise
 
 
 def _environment(folder: str) -> dict[str, str]:
@@ -67,7 +88,9 @@ def _environment(folder: str) -> dict[str, str]:
     return {**os.environ, **own}
 
 
-def _answer(path: Path, code: int) -> Answer:
+def _answer(path: Path, code: int, seconds: int) -> Answer:
+    if code == TOO_LONG:
+        raise ReaderFailed(f"it was not read within {seconds} seconds")
     try:
         with np.load(path, allow_pickle=False) as kept:
             arrays = {name: kept[name] for name in kept.files}
@@ -82,7 +105,7 @@ def _answer(path: Path, code: int) -> Answer:
 
 def main(function: str, seconds: str) -> None:
     """In the process."""
-    _limit(float(seconds))
+    _limit(int(seconds))
     said: dict[str, Any]
     arrays: Mapping[str, NDArray[Any]] = {}
     try:
@@ -103,23 +126,20 @@ def main(function: str, seconds: str) -> None:
     np.savez(ANSWER_FILE, **{TEXT: text, **arrays})  # type: ignore[arg-type]
 
 
-def _limit(seconds: float) -> None:
+def _limit(seconds: int) -> None:
     """Where the system has such limits. The time is limited here too: the parent may be gone."""
     with suppress(ImportError):
         import resource
 
-        limits = {
-            resource.RLIMIT_CPU: int(seconds) + 1,
-            resource.RLIMIT_FSIZE: ANSWER,
-            resource.RLIMIT_CORE: 0,
-        }
+        limits = {resource.RLIMIT_CPU: seconds, resource.RLIMIT_FSIZE: ANSWER, resource.RLIMIT_CORE: 0}
         if sys.platform != "darwin":  # which takes the limit and lets programs exceed it, or refuses it
             limits[resource.RLIMIT_AS] = MEMORY
         for kind, most in limits.items():
             with suppress(ValueError, OSError):
                 hard = resource.getrlimit(kind)[1]
-                most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-                resource.setrlimit(kind, (most, most))
+                unlimited = hard == resource.RLIM_INFINITY
+                # One more: who computes for too long first gets a signal that says so, and is killed later.
+                resource.setrlimit(kind, (most, most + 1) if unlimited else (min(most, hard), hard))
 
 
 if __name__ == "__main__":

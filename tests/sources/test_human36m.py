@@ -5,16 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import av
 import cdflib
+import h5py
 import numpy as np
 import pytest
 import scipy.io
 from numpy.typing import NDArray
 
+from cairns import apart
 from cairns.errors import CairnsError, UnreadableImage
 from cairns.sources import ACTIONS, open_source
 from cairns.sources.human36m import JOINTS, SWAPS, Human36M, boxes, open_masks
@@ -239,29 +240,62 @@ def test_matlab_7_3_needs_h5py(small: Path, monkeypatch: pytest.MonkeyPatch) -> 
         Human36M(small, "test")
 
 
-def test_matlab_7_3_through_h5py(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for h5py: `Masks` holds references to arrays with their axes in the opposite order."""
-    mask = np.zeros((6, 8), np.uint8)
-    mask[1, 2:5] = 1
-    content = {"Masks": np.array([["r0"], ["r1"]]), "r0": mask.T * 0, "r1": mask.T}
-    monkeypatch.setitem(sys.modules, "h5py", SimpleNamespace(File=lambda path, mode: content))
-    (tmp_path / "a.mat").write_bytes(HDF5)
+def write_hdf5(path: Path, masks: Sequence[NDArray[Any]]) -> None:
+    """As MATLAB 7.3: `Masks` holds references to arrays with their axes in the opposite order."""
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for number, mask in enumerate(masks):
+            file[f"#refs#/{number}"] = mask.T
+        references = [[file[f"#refs#/{number}"].ref for number in range(len(masks))]]
+        file.create_dataset("Masks", data=np.array(references, h5py.ref_dtype))
+    content = bytearray(path.read_bytes())
+    content[: len(HDF5)] = HDF5
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("kind", ["5", "7.3"])
+def test_any_mask_in_any_order(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    masks = np.random.default_rng(0).random((30, 7, 5)) > 0.5
+    (write_masks if kind == "5" else write_hdf5)(
+        tmp_path / "a.mat", [mask.astype(np.uint8) for mask in masks]
+    )
+    starts = []
+    call = apart.call
+    monkeypatch.setattr(apart, "call", lambda *words: starts.append(words[2]) or call(*words))
     found = open_masks(tmp_path / "a.mat")
-    np.testing.assert_array_equal(found(1), mask > 0)
-    assert not found(0).any()
+    for frame in (*range(30), 29, 3, 17, 16):
+        np.testing.assert_array_equal(found(frame), masks[frame])
+    assert starts == [0, 8, 24, 3, 17, 16]
+    for _ in range(2):
+        with pytest.raises(UnreadableImage, match=r"a\.mat ends after 30 masks"):
+            found(30)
 
 
-def test_matlab_7_3_of_the_real_library(tmp_path: Path) -> None:
-    h5py = pytest.importorskip("h5py", reason="h5py is not installed")
-    mask = np.zeros((6, 8), np.uint8)
-    mask[1, 2:5] = 1
+def test_masks_that_say_they_are_terabytes_are_refused_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with h5py.File(tmp_path / "a.mat", "w", userblock_size=512) as file:
-        file["#refs#/b"] = mask.T
-        file.create_dataset("Masks", data=np.array([[file["#refs#/b"].ref]], h5py.ref_dtype))
+        file.create_dataset("big", (2**20, 2**20), "u1", chunks=(64, 64))
+        file.create_dataset("Masks", data=np.array([[file["big"].ref]], h5py.ref_dtype))
     content = bytearray((tmp_path / "a.mat").read_bytes())
     content[: len(HDF5)] = HDF5
     (tmp_path / "a.mat").write_bytes(content)
-    np.testing.assert_array_equal(open_masks(tmp_path / "a.mat")(0), mask > 0)
+    found = open_masks(tmp_path / "a.mat")
+    for _ in range(2):
+        with pytest.raises(UnreadableImage, match="big has 1,099,511,627,776 bytes; the limit is"):
+            found(0)
+        monkeypatch.setattr(apart, "call", None)
+
+
+@pytest.mark.parametrize("wrong", [1e30, np.nan])
+def test_poses_that_no_frame_has_are_refused(small: Path, wrong: float) -> None:
+    path = small / "S11" / "MyPoseFeatures" / "D2_Positions" / "Posing.60457274.cdf"
+    poses = np.stack([standing()] * 3)
+    poses[1, 3, 0] = wrong
+    write_poses(path, poses)
+    with pytest.raises(
+        CairnsError, match=r"274\.cdf: expected (pixels; got the coordinate 1e\+30|a number for)"
+    ):
+        Human36M(small, "test")
 
 
 def test_what_is_missing_is_named(small: Path, tmp_path: Path) -> None:

@@ -20,15 +20,15 @@ Column = tuple[str, ...]
 def read_frame(path: str) -> tuple[Any, dict[str, NDArray[Any]]]:
     """Columns as lists of words, the words of each row's name, and `values` (rows, columns). No columns where
     the file holds something else than a table of three levels of columns."""
-    with opened(path) as file:
-        kept = group(file, _key(file))
-        kind = text(kept.attrs.get("pandas_type", b""))
-        if kind == "frame_table":
-            rows, columns = _table(kept)
-        elif kind == "frame":
-            rows, columns = _fixed(kept)
-        else:
-            rows, columns = [], {}
+    file = opened(path)
+    kept = group(file, _key(file))
+    kind = text(kept.attrs.get("pandas_type", b""))
+    if kind == "frame_table":
+        rows, columns = _table(kept)
+    elif kind == "frame":
+        rows, columns = _fixed(kept)
+    else:
+        rows, columns = [], {}
     if not columns or any(len(column) != len(LEVELS) for column in columns):
         return {"columns": [], "rows": []}, {"values": np.empty((0, 0))}
     values = np.array(list(columns.values()), np.float64).reshape(len(columns), -1).T

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,12 +10,11 @@ from numpy.typing import NDArray
 MOST = 2**28  # bytes of one array
 
 
-@contextmanager
-def opened(path: str) -> Iterator[Any]:
+def opened(path: str) -> Any:
+    """The file; the process ends with its reading."""
     import h5py
 
-    with h5py.File(path, "r") as file:
-        yield file
+    return h5py.File(path, "r")
 
 
 def group(parent: Any, name: str) -> Any:
@@ -27,10 +24,17 @@ def group(parent: Any, name: str) -> Any:
 
 
 def dataset(parent: Any, name: str) -> Any:
+    import h5py
+
+    return own_values(_own(parent, name, h5py.Dataset, "dataset"), name)
+
+
+def own_values(found: Any, name: str) -> Any:
     """A dataset whose values lie in this file: HDF5 can name other files to read them from."""
     import h5py
 
-    found = _own(parent, name, h5py.Dataset, "dataset")
+    if not isinstance(found, h5py.Dataset):
+        raise ValueError(f"it has no dataset {name}")
     if found.is_virtual or found.external:
         raise ValueError(f"its dataset {name} lies in another file")
     return found

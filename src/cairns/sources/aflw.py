@@ -11,16 +11,16 @@ cannot be seen has no row in the database.
 from __future__ import annotations
 
 import zlib
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cairns import apart
 from cairns.errors import CairnsError
 from cairns.geometry import Placement
-from cairns.sources.base import Annotations, Attributes, Split, require
+from cairns.sources.base import Annotations, Attributes, Split, require, require_pixels
 from cairns.sources.images import read_image
 
 FEATURES = {  # the owners' names; left and right are those of the photo
@@ -107,23 +107,31 @@ class AFLW:
 
 def _read(database: Path) -> list[Face]:
     """The faces with a box and all five landmarks, by number."""
-    import sqlite3
-
     points: dict[int, dict[str, tuple[float, float]]] = {}
     faces = []
     try:
-        with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            for number, feature, x, y in connection.execute(POINTS):
-                if feature in FEATURES:
-                    points.setdefault(number, {})[feature] = (float(x), float(y))
-            for number, folder, file, *box, _ in connection.execute(FACES):
-                found = points.get(number, {})
-                if len(found) == len(FEATURES):
-                    ordered = [found[feature] for feature in FEATURES]
-                    faces.append(Face(number, folder, PurePosixPath(file), tuple(map(float, box)), ordered))
-    except (sqlite3.Error, TypeError, ValueError) as error:
+        answer, _ = apart.call(
+            "cairns.readers.database:read_rows", str(database.resolve()), [POINTS, FACES], seconds=60
+        )
+        for number, feature, x, y in answer[0]:
+            if feature in FEATURES:
+                points.setdefault(number, {})[feature] = (float(x), float(y))
+        for number, folder, file, *box, _ in answer[1]:
+            found = points.get(number, {})
+            if len(found) == len(FEATURES):
+                ordered = [found[feature] for feature in FEATURES]
+                faces.append(Face(int(number), *_place(folder, file), tuple(map(float, box)), ordered))
+    except (apart.ReaderFailed, TypeError, ValueError, OverflowError) as error:
         raise CairnsError(f"{database} is not the database of AFLW's owners: {error}.") from None
+    for face in faces:
+        require_pixels([*face.box, *np.ravel(face.points)], f"{database}, face {face.number}")
     return faces
+
+
+def _place(folder: object, file: object) -> tuple[str, PurePosixPath]:
+    if not isinstance(folder, str) or not isinstance(file, str) or not PurePosixPath(file).stem:
+        raise ValueError("a photo has no name")
+    return folder, PurePosixPath(file)
 
 
 def _drawn(face: int) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import cos, sin
 from pathlib import Path
@@ -21,9 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cairns import apart
 from cairns.errors import CairnsError
 from cairns.geometry import Placement
-from cairns.sources.base import Annotations, Attributes, Split, require
+from cairns.sources.base import Annotations, Attributes, Split, require, require_pixels
 from cairns.sources.images import read_image
 
 LANDMARKS = ("front wheel", "back wheel", "windscreen top", "rear window top", "headlight", "boot")
@@ -42,6 +44,7 @@ FLAGS = ("truncated", "occluded", "difficult")
 CAMERA = ("azimuth", "elevation", "distance", "focal", "theta", "px", "py", "viewport")
 
 SIDES = ("left", "right")
+TOGETHER = 512  # files that one process reads
 
 Points = NDArray[np.float64]
 Model = NDArray[np.float64]  # (2, 6, 3) anchors of the left and the right side
@@ -69,11 +72,14 @@ class Cars:
         self.description = f"cars:{folder}"
         self.words: tuple[str, ...] = (self.description,)
         models = _models(require(folder / "CAD" / "car.mat", "PASCAL3D+"))
+        paths: dict[Path, Path] = {}  # the photo of each annotation
         self.cars: list[Car] = []
         for kind, extension in FOLDERS.items():
             for path in sorted(require(folder / "Annotations" / kind, "PASCAL3D+").glob("*.mat")):
-                if (zlib.crc32(path.stem.encode()) % 10 == 0) == (split == "test"):
-                    self.cars += _read(path, models, folder / "Images" / kind / (path.stem + extension))
+                if (zlib.crc32(path.stem.encode("utf-8", "surrogateescape")) % 10 == 0) == (split == "test"):
+                    paths[path] = folder / "Images" / kind / (path.stem + extension)
+        for path, things in _structs(list(paths), "record", "objects"):
+            self.cars += _read(path, things, models, paths[path])
         if not self.cars:
             raise CairnsError(f"{folder / 'Annotations'} holds no profile car of the split {split!r}.")
         points = np.stack([car.points for car in self.cars])
@@ -118,13 +124,13 @@ def project(points: Points, camera: dict[str, float]) -> tuple[Points, Points]:
     return np.stack([x, y], axis=1) - 0.5, depth
 
 
-def _read(path: Path, models: list[Model], image: Path) -> list[Car]:
+def _read(path: Path, things: Any, models: list[Model], image: Path) -> list[Car]:
     """The profile cars of one annotation file that nothing hides or cuts off."""
     cars = []
-    for number, thing in enumerate(np.atleast_1d(_load(path, "record", "objects")), 1):
-        if str(getattr(thing, "class", "")) != "car" or any(_number(thing, flag) == 1 for flag in FLAGS):
+    for number, thing in enumerate(_list(things), 1):
+        if _field(thing, "class") != "car" or any(_number(thing, flag) == 1 for flag in FLAGS):
             continue
-        viewpoint = getattr(thing, "viewpoint", None)
+        viewpoint = _field(thing, "viewpoint")
         camera = {name: _number(viewpoint, name) for name in CAMERA}
         fitted = camera["distance"] > 0
         azimuth = camera["azimuth"] if fitted else _number(viewpoint, "azimuth_coarse")
@@ -134,8 +140,9 @@ def _read(path: Path, models: list[Model], image: Path) -> list[Car]:
         known = fitted and index in range(len(models)) and np.isfinite(list(camera.values())).all()
         points = _projected(models[int(index)], camera) if known else None
         if points is None:
-            points = _clicked(getattr(thing, "anchors", None))
+            points = _clicked(_field(thing, "anchors"))
         if points is not None:
+            require_pixels(points, str(path))
             name = f"{image.parent.name}/{image.name}" + (f"#{number}" if number > 1 else "")
             cars.append(Car(name, image, points))
     return cars
@@ -157,7 +164,7 @@ def _clicked(anchors: Any) -> Points | None:
     for side in SIDES:
         points = np.full((len(ANCHORS), 2), np.nan)
         for row, anchor in enumerate(ANCHORS):
-            found = getattr(anchors, anchor.format(side), None)
+            found = _field(anchors, anchor.format(side))
             location = _numbers(found, "location")
             if _number(found, "status") == 1 and len(location) == 2:
                 points[row] = location - 0.5
@@ -174,7 +181,8 @@ def _usable(points: Points) -> bool:
 def _models(path: Path) -> list[Model]:
     """Of each model the anchors in space of either side; NaN where it has none."""
     models = []
-    for model in np.atleast_1d(_load(path, "car")):
+    ((_, found),) = _structs([path], "car")
+    for model in _list(found):
         sides = np.full((len(SIDES), len(ANCHORS), 3), np.nan)
         for row, side in enumerate(SIDES):
             for column, anchor in enumerate(ANCHORS):
@@ -187,30 +195,49 @@ def _models(path: Path) -> list[Model]:
     return models
 
 
-def _load(path: Path, *names: str) -> Any:
-    """A variable of a MATLAB file, or a field of it."""
-    from scipy.io import loadmat
+def _structs(paths: Sequence[Path], *names: str) -> Iterator[tuple[Path, Any]]:
+    """A variable of each MATLAB file, or a field of it: structs are dictionaries, arrays are lists."""
+    for start in range(0, len(paths), TOGETHER):
+        some = paths[start : start + TOGETHER]
+        seconds = apart.SECONDS + len(some) // 10
+        try:
+            found, _ = apart.call(
+                "cairns.readers.matlab:read_structs",
+                [str(path.resolve()) for path in some],
+                names,
+                seconds=seconds,
+            )
+        except apart.ReaderFailed as failure:
+            raise _no_struct(failure.reading or some[0], names, failure) from None
+        for path, one in zip(some, found, strict=True):
+            if "reason" in one:
+                raise _no_struct(path, names, one["reason"])
+            yield path, one["value"]
 
-    try:
-        found: Any = loadmat(path, struct_as_record=False, squeeze_me=True, variable_names=names[:1])
-        found = found[names[0]]
-        for name in names[1:]:
-            found = getattr(found, name)
-    except Exception as error:  # whatever a damaged file makes the reader raise
-        reason = str(error).split("\n")[0] or type(error).__name__
-        raise CairnsError(
-            f"{path}: expected a MATLAB file with {'.'.join(names)}, as PASCAL3D+ has them ({reason})."
-        ) from None
-    return found
+
+def _no_struct(path: Path | str, names: Sequence[str], reason: object) -> CairnsError:
+    what = ".".join(names)
+    return CairnsError(f"{path}: expected a MATLAB file with {what}, as PASCAL3D+ has them ({reason}).")
+
+
+def _field(struct: Any, name: str) -> Any:
+    return struct.get(name) if isinstance(struct, dict) else None
 
 
 def _numbers(struct: Any, name: str) -> Points:
     """A field as a row of numbers, none where it is missing or something else."""
-    values = np.asarray(getattr(struct, name, ())).ravel()
-    return values.astype(np.float64) if values.dtype.kind in "biuf" else np.empty(0)
+    values = _field(struct, name)
+    if not isinstance(values, list) or not all(isinstance(value, float) for value in values):
+        return np.empty(0)
+    return np.array(values, np.float64)
 
 
 def _number(struct: Any, name: str) -> float:
     """A field that is one number, else NaN."""
     values = _numbers(struct, name)
     return float(values[0]) if len(values) == 1 else math.nan
+
+
+def _list(value: Any) -> list[Any]:
+    """An array of one struct is that struct."""
+    return value if isinstance(value, list) else [value]

@@ -10,19 +10,19 @@ one scale and their feet to one height. The paper does not say how: see `boxes`.
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cairns import apart
 from cairns.errors import CairnsError, UnreadableImage
 from cairns.geometry import Placement
 from cairns.sources import ACTIONS
-from cairns.sources.base import Annotations, Attributes, Split, require
+from cairns.sources.base import Annotations, Attributes, Split, require, require_pixels
 from cairns.sources.video import Video
 
 SUBJECTS = {"train": ("S1", "S5", "S6", "S7", "S8", "S9"), "test": ("S11",)}
@@ -42,6 +42,8 @@ SWAPS = tuple((JOINTS.index(f"left {joint}"), JOINTS.index(f"right {joint}")) fo
 # The box: the shares that leg and trunk have in the height of the dataset's skeleton, ankle to head top;
 # the edge in such heights; what is left below the lower foot, in edges.
 LEG_SHARE, TRUNK_SHARE, EDGE, BELOW = 0.55, 0.45, 1.4, 0.05
+TOGETHER = 16  # files of poses that one process reads
+AHEAD = (8, 512)  # masks read at once: after a jump, and at most while they are asked for in order
 
 Masks = Callable[[int], NDArray[np.bool_]]
 
@@ -65,7 +67,7 @@ class Human36M:
                 f"{folder} has no video of {variant or 'the six actions'} by {', '.join(present)}."
             )
         self.masks = [_mask_file(video) for video in self.videos]
-        poses = [_read_poses(video) for video in self.videos]
+        poses = _read_poses(self.videos)
         self.starts = np.cumsum([0, *(len(pose) for pose in poses)])
         points = np.concatenate(poses)
         actions = np.repeat([ACTIONS.index(_action(video)) for video in self.videos], np.diff(self.starts))
@@ -139,25 +141,43 @@ def _mask_file(video: Path) -> Path:
     path = folder / video.name
     if not path.exists():
         path = require(folder / f"{video.stem}.mat", "Human3.6M")
-        if _is_hdf5(path):
-            _h5py(path)  # say at once what is missing
+        with path.open("rb") as stream:
+            is_hdf5 = stream.read(10) == b"MATLAB 7.3"
+        if is_hdf5 and importlib.util.find_spec("h5py") is None:  # say at once what is missing
+            raise CairnsError(f"{path} is a MATLAB 7.3 file, which needs the package h5py: pip install h5py.")
     return path
 
 
-def _read_poses(video: Path) -> NDArray[np.float64]:
-    """The joints (frames, 32, 2) of a video."""
-    folder = video.parent.parent / "MyPoseFeatures" / "D2_Positions"
-    path = require(folder / f"{video.stem}.cdf", "Human3.6M")
-    try:
-        import cdflib
-    except ImportError:
-        raise CairnsError("Human3.6M needs the package cdflib: pip install 'cairns[human36m]'.") from None
-    try:
-        values = np.asarray(cdflib.CDF(path).varget("Pose"), np.float64)
-    except Exception as error:  # whatever a damaged file makes the reader raise
-        raise CairnsError(f"{path}: expected a CDF file with the variable Pose ({error}).") from None
-    if values.shape[-1] != 2 * len(JOINTS) or values.size == 0:
+def _read_poses(videos: Sequence[Path]) -> list[NDArray[np.float64]]:
+    """The joints (frames, 32, 2) of each video."""
+    folders = [video.parent.parent / "MyPoseFeatures" / "D2_Positions" for video in videos]
+    files = [
+        require(folder / f"{video.stem}.cdf", "Human3.6M")
+        for folder, video in zip(folders, videos, strict=True)
+    ]
+    if importlib.util.find_spec("cdflib") is None:
+        raise CairnsError("Human3.6M needs the package cdflib: pip install 'cairns[human36m]'.")
+    found = []
+    for start in range(0, len(files), TOGETHER):
+        paths = [str(file.resolve()) for file in files[start : start + TOGETHER]]
+        try:
+            _, arrays = apart.call(
+                "cairns.readers.cdf:read_variable", paths, "Pose", seconds=apart.SECONDS + len(paths)
+            )
+        except apart.ReaderFailed as failure:
+            raise CairnsError(
+                f"{failure.reading or paths[0]}: expected a CDF file with the variable Pose ({failure})."
+            ) from None
+        found += [_checked(arrays[str(number)], path) for number, path in enumerate(paths)]
+    return found
+
+
+def _checked(values: NDArray[np.float64], path: str) -> NDArray[np.float64]:
+    if values.ndim == 0 or values.shape[-1] != 2 * len(JOINTS) or values.size == 0:
         raise CairnsError(f"{path}: expected poses of 64 numbers a frame; got an array of {values.shape}.")
+    require_pixels(values, path)
+    if not np.isfinite(values).all():
+        raise CairnsError(f"{path}: expected a number for every joint; some are missing.")
     return values.reshape(-1, len(JOINTS), 2)
 
 
@@ -166,38 +186,43 @@ def open_masks(path: Path) -> Masks:
     if path.suffix == ".mp4":
         video = Video(path)
         return lambda frame: video.read(frame, "gray") > 127
-    from scipy.io import loadmat
-
-    try:
-        if _is_hdf5(path):
-            # References to arrays, whose axes are in the opposite order.
-            opened = _h5py(path).File(path, "r")
-            cells, read = np.asarray(opened["Masks"]).ravel(), lambda cell: np.asarray(opened[cell]).T
-        else:
-            cells, read = loadmat(path, variable_names=["Masks"])["Masks"].ravel(), np.asarray
-    except CairnsError:
-        raise
-    except Exception as error:  # whatever a damaged file makes the readers raise
-        raise UnreadableImage(f"{path.name}: expected a MATLAB file with the cells Masks ({error})") from None
-
-    def mask(frame: int) -> NDArray[np.bool_]:
-        if frame >= len(cells):
-            raise UnreadableImage(f"{path.name} ends after {len(cells)} masks")
-        plane = read(cells[frame])
-        return np.asarray((plane[:, :, 0] if plane.ndim == 3 else plane) > 0)
-
-    return mask
+    return MatlabMasks(path)
 
 
-def _is_hdf5(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(10) == b"MATLAB 7.3"
+class MatlabMasks:
+    """Read in stretches that grow while frames are asked for in order: a process starts for each."""
 
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count: int | None = None
+        self.start, self.read = 0, AHEAD[0] // 2
+        self.shapes: list[tuple[int, int]] = []
+        self.bits: Mapping[str, NDArray[np.uint8]] = {}
+        self.failure: UnreadableImage | None = None  # the file is not tried again
 
-def _h5py(path: Path) -> Any:
-    try:
-        return importlib.import_module("h5py")
-    except ImportError:
-        raise CairnsError(
-            f"{path} is a MATLAB 7.3 file, which needs the package h5py: pip install h5py."
-        ) from None
+    def __call__(self, frame: int) -> NDArray[np.bool_]:
+        if not self.start <= frame < self.start + len(self.shapes):
+            if self.count is None or frame < self.count:
+                self._read(frame)
+            if self.count is not None and frame >= self.count:
+                raise UnreadableImage(f"{self.path.name} ends after {self.count} masks")
+        number = frame - self.start
+        height, width = self.shapes[number]
+        bits = np.unpackbits(self.bits[str(number)], count=height * width)
+        return bits.reshape(height, width).astype(bool)
+
+    def _read(self, frame: int) -> None:
+        if self.failure is not None:
+            raise self.failure
+        in_order = frame == self.start + len(self.shapes)
+        self.read = min(2 * self.read, AHEAD[1]) if in_order else AHEAD[0]
+        try:
+            found, self.bits = apart.call(
+                "cairns.readers.matlab:read_masks", str(self.path.resolve()), frame, self.read
+            )
+        except apart.ReaderFailed as failure:
+            self.failure = UnreadableImage(
+                f"{self.path.name}: expected a MATLAB file with the cells Masks ({failure})"
+            )
+            raise self.failure from None
+        self.count, self.start, self.shapes = found["count"], frame, found["shapes"]
