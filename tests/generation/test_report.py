@@ -52,7 +52,7 @@ def change(run: GeneratorRun, **values: Any) -> None:
 
 def test_nothing_is_fetched(page: str) -> None:
     words = re.sub(r"data:image[^\"]*", "", page)  # whatever letters the pictures happen to have
-    assert "http" not in words
+    assert "http" not in words.replace("http-equiv", "")
     assert "://" not in words
     outline = Outline(page)
     links = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -248,6 +249,83 @@ def test_a_run_on_videos_has_the_section(copied: Run) -> None:
 
 # In a browser
 
+ATTACK = "<img src=x onerror='document.title=1'><script>document.title=2</script>\"'`$title"
+
+
+def attacked(run: Run) -> Run:
+    """Every text of the run's files that reaches the page is an attack on it."""
+    meta, summary = run.meta(), run.summary()
+    for row in summary["health"]:
+        row |= {
+            "landmark": ATTACK,
+            "nearest": ATTACK,
+            "nearest_distance": 0.1,
+            "verdict": ATTACK,
+            "why": ATTACK,
+        }
+    summary["skipped"] = {ATTACK: ATTACK}
+    summary["temporal"] = {
+        "trajectories": np.zeros((2, len(summary["health"]), 2)).tolist(),
+        "frames": ATTACK,
+        **{
+            name: [0.5] * len(summary["health"])
+            for name in ("jitter_pixels", "flow_pixels", "low_confidence")
+        },
+    }
+    meta |= {"source": [ATTACK], "versions": {ATTACK: ATTACK}}
+    meta["config"] |= {"preset": ATTACK}
+    run.config_file.write_text(json.dumps(meta))
+    run.summary_file.write_text(json.dumps(summary))
+    return run
+
+
+def opened(browser: Any, file: Path) -> Any:
+    """The page after its scripts ran, and what its console said."""
+    page = browser.new_page()
+    page.said = []
+    page.on("console", lambda said: page.said.append(said.text))
+    page.on("pageerror", lambda error: page.said.append(str(error)))
+    page.goto(file.as_uri())
+    page.wait_for_load_state("networkidle")
+    return page
+
+
+def test_no_text_of_a_run_becomes_a_part_of_the_page(browser: Any, copied: Run) -> None:
+    page = opened(browser, write_report(attacked(copied)))
+    assert page.title() == f"5 landmarks of {ATTACK}"
+    assert page.evaluate("document.scripts.length") == 1
+    assert page.evaluate("document.querySelectorAll('img[src=x]').length") == 0
+    assert page.locator("#health tbody tr").count() == 5
+    assert page.locator("#health").inner_text().count(ATTACK) == 5 * 4
+    assert page.said == []
+    page.locator(".chip[data-k='2']").click()
+    assert page.locator(".chip[data-k='2']").get_attribute("aria-pressed") == "true"
+    card = re.sub(r"`[^`]*`|\\<", "", (copied.folder / "README.md").read_text())  # without code
+    assert "<" not in card
+    page.close()
+
+
+def test_the_policy_runs_no_script_but_the_page_s_own(
+    browser: Any, copied: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where something was not escaped."""
+    monkeypatch.setattr("cairns.report.page.escaped", str)
+    page = opened(browser, write_report(attacked(copied)))
+    assert page.evaluate("document.querySelectorAll('img[src=x]').length") > 0
+    assert page.title() not in ("1", "2")
+    assert any("Content Security Policy" in line for line in page.said)
+    page.locator(".chip[data-k='2']").click()
+    assert page.locator(".chip[data-k='2']").get_attribute("aria-pressed") == "true"
+    page.close()
+
+
+def wait(page: Any, condition: str) -> None:
+    """Until it holds; the page's policy forbids the evaluation that Playwright's own waiting does."""
+    end = time.monotonic() + 30
+    while not page.evaluate(condition):
+        assert time.monotonic() < end, condition
+        page.wait_for_timeout(20)
+
 
 @pytest.fixture
 def open_report(browser: Any, run: Run) -> Iterator[Callable[..., Any]]:
@@ -284,11 +362,11 @@ def test_a_chip_dims_the_other_landmarks(open_report: Callable[..., Any]) -> Non
     assert [page.evaluate(opacity, k) for k in (0, 2)] == ["1", "1"]
     chip = page.locator(".chip[data-k='2']")
     chip.click()
-    page.wait_for_function(f"Number(({opacity})(0)) < 0.3")
+    wait(page, f"Number(({opacity})(0)) < 0.3")
     assert page.evaluate(opacity, 2) == "1"
     assert chip.get_attribute("aria-pressed") == "true"
     chip.click()
-    page.wait_for_function(f"Number(({opacity})(0)) === 1")
+    wait(page, f"Number(({opacity})(0)) === 1")
     assert chip.get_attribute("aria-pressed") == "false"
 
 
@@ -320,7 +398,7 @@ def test_the_morph_plays_and_pauses(open_report: Callable[..., Any]) -> None:
     assert button.inner_text() == "Play"  # this visitor asked for less motion
     button.click()
     assert button.inner_text() == "Pause"
-    page.wait_for_function("Number(document.getElementById('at').value) > 2")
+    wait(page, "Number(document.getElementById('at').value) > 2")
     button.click()
     assert button.inner_text() == "Play"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import html
 from pathlib import Path
+from shlex import quote
 from string import Template
 from typing import Any
 
@@ -11,6 +11,7 @@ from cairns.errors import CairnsError, UnreadableImage
 from cairns.generation.run import GeneratorRun
 from cairns.io import write_atomically
 from cairns.report import pictures, text
+from cairns.report.markup import escaped, policy
 from cairns.sources.images import read_image
 
 
@@ -33,7 +34,7 @@ def closing_words(run: GeneratorRun) -> str:
         f"peak memory {summary['peak_memory_mb']:.0f} MB.",
         text.skipped_words(summary),
         f"Report: {run.report_file}",
-        f"Next:   cairns generate sample {run.folder} --like IMAGE... --out made",
+        f"Next:   cairns generate sample {quote(str(run.folder))} --like IMAGE... --out made",
     ]
     return "\n".join(line for line in lines if line)
 
@@ -80,16 +81,17 @@ def write_report(run: GeneratorRun) -> Path:
     }
     if summary["skipped"]:
         facts["skipped"] = text.skipped_words(summary)
-    template = Template((Path(__file__).parent / "page.html").read_text())
-    page = template.substitute(
+    template = (Path(__file__).parent / "page.html").read_text("utf-8")
+    page = Template(template).substitute(
+        policy=policy(template),
         title="New images on a given structure",
-        headline=html.escape(headline(summary)),
-        kept=html.escape(text.kept_out(summary)),
+        headline=escaped(headline(summary)),
+        kept=escaped(text.kept_out(summary)),
         last=stages[-1] if stages else "",
         stages="".join(stages[:-1]),
         charts=charts,
-        facts="".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in facts.items()),
-        command=html.escape(f"cairns generate sample {run.folder} --like IMAGE... --out made"),
+        facts="".join(f"<dt>{name}</dt><dd>{escaped(value)}</dd>" for name, value in facts.items()),
+        command=escaped(f"cairns generate sample {quote(str(run.folder))} --like IMAGE... --out made"),
     )
     write_atomically(run.report_file, page.encode())
     return run.report_file

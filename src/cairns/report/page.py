@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from string import Template
 from typing import Any
 
@@ -22,6 +22,7 @@ from cairns.io import write_atomically
 from cairns.palette import colours, hexadecimal
 from cairns.predictor import Predictor
 from cairns.report import pictures, text
+from cairns.report.markup import escaped, policy
 from cairns.report.overview import overview
 from cairns.training.prepared import to_tensor
 from cairns.training.run import Run
@@ -52,13 +53,14 @@ def write_report(run: Run) -> Path:
     pairs = choose_pairs(images, detection.landmarks, decoded)
     morphs = [morph(predictor, pair, detection.landmarks, descriptors) for pair in pairs]
 
-    template = Template((Path(__file__).parent / "page.html").read_text())
+    template = (Path(__file__).parent / "page.html").read_text("utf-8")
     source = " ".join(run.meta()["source"][:3])
-    page = template.substitute(
-        title=html.escape(f"{config.model.landmarks} landmarks of {source}"),
-        headline=html.escape(text.headline(run)),
-        cautions="".join(f'<p class="caution">{html.escape(words)}</p>' for words in text.cautions(run)),
-        kept=html.escape(text.kept_out(summary)),
+    page = Template(template).substitute(
+        policy=policy(template),
+        title=escaped(f"{config.model.landmarks} landmarks of {source}"),
+        headline=escaped(text.headline(run)),
+        cautions="".join(f'<p class="caution">{escaped(words)}</p>' for words in text.cautions(run)),
+        kept=escaped(text.kept_out(summary)),
         legend=legend(config.model.landmarks),
         grid="".join(
             pictures.landmark_picture(pixels[i], points[i], f"image {i} with its landmarks")
@@ -71,7 +73,7 @@ def write_report(run: Run) -> Path:
         health=health(summary["health"]),
         temporal=over_time(summary.get("temporal")),
         facts=facts(run, config, summary),
-        command=html.escape(f"cairns detect {run.folder} IMAGE... --out found --overlay"),
+        command=escaped(f"cairns detect {quote(str(run.folder))} IMAGE... --out found --overlay"),
     )
     write_atomically(run.report_file, page.encode())
     picture = overview(pixels, detection.landmarks, to_bytes(decoded), morphs[:2])
@@ -160,7 +162,7 @@ def morph_players(
         few = "".join(pictures.plain_picture(frames[i], "a step of the morph") for i in range(0, FRAMES, 4))
         parts.append(
             f'<div class="morph">{pictures.plain_picture(ends[0], "from")}'
-            f'<div class="player" data-dots="{html.escape(dots)}" '
+            f'<div class="player" data-dots="{escaped(dots)}" '
             f'style="background-image:url({strip});background-size:{FRAMES * 100}% 100%">'
             f'<svg viewBox="0 0 1 1" aria-hidden="true"></svg></div>'
             f'{pictures.plain_picture(ends[1], "to")}<div class="strip">{few}</div></div>'
@@ -219,15 +221,16 @@ def health(rows: list[dict[str, Any]]) -> str:
     marks = {"good": "&#10003;", "jittery": "~"}
     cells = []
     for row, colour in zip(rows, colours(len(rows)), strict=True):
-        kind = row["verdict"].split()[0]
-        near = "" if row["nearest"] is None else f"{row['nearest_distance']:.1%} to {row['nearest']}"
+        kind = escaped((str(row["verdict"]).split() or [""])[0])
+        near = "" if row["nearest"] is None else f"{row['nearest_distance']:.1%} to {escaped(row['nearest'])}"
         change = f"{row['change']:.0%}" if "change" in row else ""  # older runs did not measure it
         cells.append(
             f'<tr class="{kind}"><td><span class="dot" style="--c:{hexadecimal(colour)}"></span>'
-            f"{row['landmark']}</td>"
-            f'<td class="verdict">{marks.get(kind, "&#10007;")} {html.escape(row["verdict"])}</td>'
-            f"<td>{html.escape(row['why'])}</td>"
-            f'<td><meter min="0" max="1" value="{row["confidence"]}"></meter> {row["confidence"]:.2f}</td>'
+            f"{escaped(row['landmark'])}</td>"
+            f'<td class="verdict">{marks.get(kind, "&#10007;")} {escaped(row["verdict"])}</td>'
+            f"<td>{escaped(row['why'])}</td>"
+            f'<td><meter min="0" max="1" value="{escaped(row["confidence"])}"></meter> '
+            f"{row['confidence']:.2f}</td>"
             f"<td>{row['warp_error']:.1%}</td><td>{row['spread']:.1%}</td>"
             f"<td>{change}</td><td>{near}</td></tr>"
         )
@@ -258,9 +261,10 @@ def over_time(measured: dict[str, Any] | None) -> str:
     plots = "".join(pictures.trajectories(title, paths[:, :, axis]) for axis, title in enumerate(("x", "y")))
     return (
         '<section id="time"><h2>Over time</h2>'
-        f"<p>The first {measured['frames']} frames of a video, in pixels of the original frame. Jitter: what "
-        "moves from frame to frame. Flow: distance from where the optical flow says that the landmark was "
-        f"five frames before. Low confidence: the share of frames on which it is below 0.3.{words}</p>"
+        f"<p>The first {escaped(measured['frames'])} frames of a video, in pixels of the original frame. "
+        "Jitter: what moves from frame to frame. Flow: distance from where the optical flow says that the "
+        "landmark was five frames before. Low confidence: the share of frames on which it is below 0.3."
+        f"{words}</p>"
         f'<div class="charts">{plots}</div>'
         f'<div class="scroll"><table><thead><tr><th>landmark</th>{heads}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div></section>\n"
@@ -281,11 +285,10 @@ def facts(run: Run, config: Config, summary: dict[str, Any]) -> str:
         "peak memory": f"{summary['peak_memory_mb']:.0f} MB",
         "versions": ", ".join(f"{name} {version}" for name, version in meta["versions"].items()),
     }
-    table = "".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in rows.items())
+    table = "".join(f"<dt>{name}</dt><dd>{escaped(value)}</dd>" for name, value in rows.items())
     if summary["skipped"]:
         names = "".join(
-            f"<li>{html.escape(name)}: {html.escape(reason)}</li>"
-            for name, reason in summary["skipped"].items()
+            f"<li>{escaped(name)}: {escaped(reason)}</li>" for name, reason in summary["skipped"].items()
         )
         table += f"<dt>skipped</dt><dd>{len(summary['skipped'])} unreadable<ul>{names}</ul></dd>"
     return f"<dl>{table}</dl>"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import math
 from collections.abc import Sequence
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cairns.palette import colours, hexadecimal
+from cairns.report.markup import escaped
 from cairns.sources.images import to_channels
 
 Bytes = NDArray[np.uint8]
@@ -33,13 +33,13 @@ def landmark_picture(image: Bytes, points: NDArray[np.floating], label: str) -> 
         for k, ((x, y), colour) in enumerate(zip(points, colours(len(points)), strict=True))
     )
     return (
-        f'<svg class="shot" viewBox="0 0 1 1" role="img" aria-label="{html.escape(label)}">'
+        f'<svg class="shot" viewBox="0 0 1 1" role="img" aria-label="{escaped(label)}">'
         f'<image href="{data_url(image)}" width="1" height="1" preserveAspectRatio="none"/>{dots}</svg>'
     )
 
 
 def plain_picture(image: Bytes, label: str, kind: str = "shot") -> str:
-    return f'<img class="{kind}" src="{data_url(image)}" alt="{html.escape(label)}">'
+    return f'<img class="{kind}" src="{data_url(image)}" alt="{escaped(label)}">'
 
 
 def map_picture(maps: Bytes) -> Bytes:
@@ -79,13 +79,13 @@ def chart(title: str, steps: Sequence[float], values: Sequence[float], unit: str
         )
     end = place(steps[-1], values[-1])
     return (
-        f'<figure class="chart"><figcaption>{html.escape(title)}</figcaption>'
-        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{html.escape(title)}: '
-        f'from {values[0]:.3g} to {values[-1]:.3g} {html.escape(unit)}">{ticks}'
+        f'<figure class="chart"><figcaption>{escaped(title)}</figcaption>'
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escaped(title)}: '
+        f'from {values[0]:.3g} to {values[-1]:.3g} {escaped(unit)}">{ticks}'
         f'<polyline points="{line}"/><circle cx="{end[0]:.1f}" cy="{end[1]:.1f}" r="3.5"/>'
         f'<text x="{left}" y="{height - 6}">0</text>'
         f'<text x="{width - 8}" y="{height - 6}" text-anchor="end">step {steps[-1]:.0f}</text></svg>'
-        f'<p class="value">{values[-1]:.3g} {html.escape(unit)}</p></figure>'
+        f'<p class="value">{values[-1]:.3g} {escaped(unit)}</p></figure>'
     )
 
 
@@ -101,8 +101,8 @@ def trajectories(title: str, paths: NDArray[np.floating]) -> str:
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, down, strict=True))
         lines += f'<polyline data-k="{k}" style="stroke:{hexadecimal(colour)}" points="{points}"/>'
     return (
-        f'<figure class="chart"><figcaption>{html.escape(title)}, pixels</figcaption>'
-        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{html.escape(title)} of each '
+        f'<figure class="chart"><figcaption>{escaped(title)}, pixels</figcaption>'
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escaped(title)} of each '
         f'landmark over {len(paths)} frames">{lines}'
         f'<text x="{left - 6}" y="{top + 8}" text-anchor="end">{high:.0f}</text>'
         f'<text x="{left - 6}" y="{height - bottom}" text-anchor="end">{low:.0f}</text>'

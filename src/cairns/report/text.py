@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from shlex import join, quote
 from typing import Any
 
+from cairns.io import printable
 from cairns.training.run import Run
 
 MANY = 4  # landmarks on the background are many where they are one in so many
@@ -82,7 +85,8 @@ def skipped_words(summary: dict[str, Any]) -> str:
         return ""
     name, reason = next(iter(summary["skipped"].items()))
     more = "" if count == 1 else f", and {count - 1} more"
-    return f"Skipped {count} unreadable image{'s' * (count > 1)}: {name} ({reason}){more}."
+    images = f"image{'s' * (count > 1)}"
+    return f"Skipped {count} unreadable {images}: {printable(name)} ({printable(reason)}){more}."
 
 
 def closing_words(run: Run) -> str:
@@ -96,7 +100,7 @@ def closing_words(run: Run) -> str:
         f"({share:.0%} of a large matrix product here); peak memory {summary['peak_memory_mb']:.0f} MB.",
         skipped_words(summary),
         f"Report: {run.report_file}",
-        f"Next:   cairns detect {run.folder} IMAGE... --out found --overlay",
+        f"Next:   cairns detect {quote(str(run.folder))} IMAGE... --out found --overlay",
         to_draw(run),
     ]
     return "\n".join(line for line in lines if line)
@@ -107,34 +111,46 @@ def to_draw(run: Run) -> str:
     if run.config().train.part != "detector":
         return ""
     words = run.meta()["source"]
-    source = " ".join(words) if len(words) <= 3 else "IMAGE..."  # part of them would be another source
+    source = join(words) if len(words) <= 3 else "IMAGE..."  # part of them would be another source
+    out = quote(f"{run.folder}-drawing")
     return (
         "Its decoder has not learnt where landmarks lie now. To draw (edit, morph, studio): "
-        f"cairns train {source} --from {run.folder} --drawing --out {run.folder}-drawing"
+        f"cairns train {source} --from {quote(str(run.folder))} --drawing --out {out}"
     )
 
 
 def model_card(run: Run) -> str:
     """RUN/README.md: what the model is, what it was made from, what was measured, how to use it."""
     config, summary, meta = run.config(), run.summary(), run.meta()
-    source = " ".join(meta["source"][:3])
+    source = join(meta["source"][:3])
+    data = f"{summary['train_images']:,} images of {code(source)}"
     versions = ", ".join(f"{name} {version}" for name, version in meta["versions"].items())
-    found = "\n\n".join((headline(run), *cautions(run)))
-    return f"""# {config.model.landmarks} landmarks of {source}
+    found = "\n\n".join(map(prose, (headline(run), *cautions(run))))
+    return f"""# {config.model.landmarks} landmarks of {prose(source)}
 
 {found}
 
 | | |
 |---|---|
-| data | {summary["train_images"]:,} images of `{source}`, no labels; their terms apply to the weights too |
-| model | `{config.preset}`, {summary["parameters"]:,} parameters, {config.model.image_size} pixels |
+| data | {data}, no labels; their terms apply to the weights too |
+| model | {code(config.preset)}, {summary["parameters"]:,} parameters, {config.model.image_size} pixels |
 | training | {summary["steps"]:,} steps of {config.train.batch_size} images, seed {config.train.seed} |
 | warp error | {summary["warp_error"]:.2%} of the image edge. {kept_out(summary)} |
-| made with | {versions} |
+| made with | {prose(versions)} |
 
-Repeat it: `cairns train {source} --out RUN --config config.json`.
-Use it: `cairns detect {run.folder} IMAGE... --out found`.
+Repeat it: {code(f"cairns train {source} --out RUN --config config.json")}.
+Use it: {code(f"cairns detect {quote(str(run.folder))} IMAGE... --out found")}.
 
 Meant for finding the same places on images like those it was trained on. It does not recognise
 persons, and it finds landmarks on any image, also where the object is absent: mind the confidence.
 """
+
+
+def prose(text: str) -> str:
+    """Text within Markdown: names of files are no part of it, and no HTML."""
+    return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", printable(text).replace("&", "&amp;"))
+
+
+def code(text: str) -> str:
+    """Code within a line or a table of Markdown, which the text cannot end."""
+    return f"`{printable(text).replace('`', chr(39)).replace('|', '/')}`"
