@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -35,6 +36,21 @@ from cairns.training.run import Run
 from cairns.training.speed import matrix_product_gflops
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture
+def close(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Take away the right to list a folder, which permissions do not take from root."""
+    closed: list[Path] = []
+    listed = os.scandir
+
+    def scandir(path: Any = ".") -> Any:
+        if Path(path) in closed:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    return closed.append
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
+import sys
 import unicodedata
 from pathlib import Path
 
@@ -37,6 +40,16 @@ def printable(text: str) -> str:
     )
 
 
+def say(*lines: str, error: bool = False) -> None:
+    """Lines for the terminal, on stdout or stderr, at once. Names in them may come from anywhere: each line
+    is made printable, and what the terminal's encoding lacks is escaped."""
+    stream = sys.stderr if error else sys.stdout
+    text = "".join(f"{printable(line)}\n" for line in lines)
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()
+
+
 def _escaped(character: str) -> str:
     number = ord(character)
     if 0xDC80 <= number <= 0xDCFF:  # a byte of a file name that is not UTF-8
@@ -48,6 +61,33 @@ def _escaped(character: str) -> str:
         if number < 0x10000
         else f"\\U{number:08x}"
     )
+
+
+def no_file(path: Path) -> str | None:
+    """Why a path is not to be opened as a file, if so. Reading a pipe or a device may never end."""
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode):
+            return None
+        if stat.S_ISDIR(mode):
+            os.scandir(path).close()  # which says whether it may be read
+            return os.strerror(errno.EISDIR)
+    except OSError as error:
+        return error.strerror or "it cannot be looked at"
+    return "a pipe or a device, not a file"
+
+
+def regular(path: Path) -> Path:
+    """The path of a file, or of nothing: what else there is, is refused."""
+    reason = no_file(path)
+    if reason and path.exists():
+        raise CairnsError(f"{path} cannot be read: {reason}.")
+    return path
+
+
+def ffmpeg_name(path: Path) -> str:
+    """A file by a name that FFmpeg takes for nothing else: `http:a.mp4` and `concat:a|b.mp4` may be files."""
+    return f"file:{os.path.abspath(path)}"
 
 
 def cell(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from PIL import Image
 
 from cairns.errors import CairnsError, UnreadableImage
-from cairns.sources.folder import Folder
+from cairns.sources.folder import Folder, closed_folders, image_files
 
 
 @pytest.fixture
@@ -83,3 +84,25 @@ def test_unreadable_files_are_found_out_only_when_read(tmp_path: Path) -> None:
     with pytest.raises(UnreadableImage):
         source.image(0)
     assert source.image(1).shape == (9, 9, 1)
+
+
+def test_a_folder_that_cannot_be_read_is_counted_and_named(tree: Path, close: Callable[[Path], None]) -> None:
+    close(tree / "deep" / "er")
+    source = Folder([tree])
+    assert [source.name(i) for i in range(len(source))] == ["a.JPG", "b.png", "deep/a.bmp", "deep/er"]
+    with pytest.raises(UnreadableImage, match="Permission denied"):
+        source.image(3)
+    assert image_files([tree]) == [tree / name for name in ("a.JPG", "b.png", "deep/a.bmp")]
+    assert closed_folders([tree, tree / "a.JPG"]) == [tree / "deep" / "er"]
+
+
+def test_only_a_folder_that_cannot_be_read(tree: Path, close: Callable[[Path], None]) -> None:
+    close(tree)
+    with pytest.raises(CairnsError, match=r"The folder .*tree cannot be read"):
+        Folder([tree])
+
+
+def test_links_in_circles(tree: Path) -> None:
+    (tree / "deep" / "up").symlink_to(tree)
+    (tree / "self.png").symlink_to(tree / "self.png")
+    assert len(Folder([tree])) == 4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 from cairns.config import VideoConfig
 from cairns.errors import CairnsError, UnreadableImage
+from cairns.files.videos import VideoWriter
 from cairns.geometry import Placement
 from cairns.sources.video import Video, Videos, is_video, sample, video_files
 
@@ -310,6 +313,45 @@ def test_an_unknown_codec(tmp_path: Path) -> None:
         Video(path)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "http:a.mp4",
+        "concat:other.mp4|other.mp4",
+        "subfile,,start,0,end,0,,:other.mp4",
+        "file:a.mp4",
+        "%02d.mp4",
+    ],
+)
+def test_a_name_is_that_of_a_file_whatever_ffmpeg_makes_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(Path("other.mp4"), 2)
+    shutil.copy(write(tmp_path / "plain.mp4", 7), name)
+    assert len(Video(Path(name))) == 7
+
+
+@pytest.mark.parametrize("name", ["a?b#c&d=%20.mp4", "a\nb'\"\\.mp4", os.fsdecode(b"caf\xe9.mp4")])
+def test_odd_names(tmp_path: Path, name: str) -> None:
+    with VideoWriter(tmp_path / name, (WIDTH, HEIGHT), 25.0) as writer:
+        for frame in range(3):
+            writer.add(coded(frame))
+    video = Video(tmp_path / name)
+    assert [number(video.read(frame)) for frame in range(3)] == [0, 1, 2]
+
+
+def test_a_list_of_further_files_is_no_video(tmp_path: Path) -> None:
+    """FFmpeg tells its scripts by what is in them, and opens what they name."""
+    write(tmp_path / "other.mp4", 3)
+    script = tmp_path / "a.mp4"
+    script.write_text("ffconcat version 1.0\nfile other.mp4\n")
+    with av.open(str(script)) as opened:
+        assert opened.format.name == "concat"
+    with pytest.raises(UnreadableImage, match=r"a\.mp4 is not a readable video \(it is not of the formats"):
+        Video(script)
+
+
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     with pytest.raises(UnreadableImage, match=r"a\.mp4 is not a readable video \(No such file"):
         Video(tmp_path / "a.mp4")
@@ -544,3 +586,18 @@ def test_what_is_no_source_of_videos(tmp_path: Path) -> None:
         CairnsError, match=r"None of the 2 videos could be read; the first: a\.mp4 is not a read"
     ):
         Videos([tmp_path])
+
+
+def test_a_folder_that_cannot_be_read_is_counted(tmp_path: Path, close: Callable[[Path], None]) -> None:
+    write(tmp_path / "open" / "a.mp4", 3)
+    write(tmp_path / "closed" / "b.mp4", 3)
+    close(tmp_path / "closed")
+    videos = Videos([tmp_path])
+    assert [videos.name(index) for index in range(len(videos))] == [
+        "a.mp4:000000",
+        "a.mp4:000001",
+        "a.mp4:000002",
+        "closed:000000",
+    ]
+    with pytest.raises(UnreadableImage, match=r"closed is not a readable video \(Permission denied\)"):
+        videos.image(3)

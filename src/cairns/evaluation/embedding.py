@@ -41,7 +41,8 @@ def embedding(
     """dlib's features (n, 128) of a source's images, or of some `rows` of them; 0 where one is unreadable."""
     Dlib()  # says at once what is missing
     source = open_source(words, split)
-    key = hashlib.sha256("\n".join((*map(whole_word, words), split)).encode()).hexdigest()[:16]
+    named = "\n".join((*map(whole_word, words), split)).encode(errors="surrogateescape")
+    key = hashlib.sha256(named).hexdigest()[:16]
     path = (folder or cache_folder()) / f"dlib-{key}-{len(source)}.npy"
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.is_file():

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
+from cairns.io import ffmpeg_name
 
 # H.264 where the encoder exists; else VP9, which browsers play from an MP4 file too.
 ENCODERS = (
@@ -34,7 +35,7 @@ class VideoWriter:
         name, options = next(((name, options) for name, options in ENCODERS if _exists(name)), ("", {}))
         if not name:
             raise CairnsError("This FFmpeg can write neither H.264 nor VP9; leave out the overlay.")
-        self.container = cast(Any, av.open(str(self.path), "w", format="mp4"))
+        self.container = cast(Any, av.open(ffmpeg_name(self.path), "w", format="mp4"))
         self.stream = self.container.add_stream(name, rate=self.rate, options=options)
         # Chroma at half the size needs even edges: the last row or column is repeated.
         self.stream.width, self.stream.height = (edge + edge % 2 for edge in self.size)

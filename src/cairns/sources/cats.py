@@ -86,7 +86,7 @@ def _photos(folder: Path) -> list[str]:
 
 def for_testing(path: str) -> bool:
     """Whether a photo is for testing: fixed by its name, whatever else is in the folder."""
-    return zlib.crc32(path.lower().encode()) % COUNTED < TESTED
+    return zlib.crc32(path.lower().encode(errors="surrogateescape")) % COUNTED < TESTED
 
 
 def _landmarks(path: Path) -> NDArray[np.float64]:

@@ -16,18 +16,38 @@ from cairns.sources.images import EXTENSIONS, read_image
 
 
 def is_image(file: Path) -> bool:
-    return file.suffix.lower() in EXTENSIONS and file.is_file() and not file.name.startswith(".")
+    return file.suffix.lower() in EXTENSIONS and not file.name.startswith(".") and is_file(file)
+
+
+def is_file(path: Path) -> bool:
+    """Of what a folder lists: also where it may not be looked at. Reading it tells the reason."""
+    try:
+        return path.is_file()
+    except OSError:
+        return True
 
 
 def image_files(paths: Sequence[Path]) -> list[Path]:
     """The images among files and folders; a folder stands for all images below it, in alphabetical order."""
     found: list[Path] = []
     for path in paths:
-        if path.is_dir():
-            found += sorted(filter(is_image, path.rglob("*")))
-        elif is_image(path):
-            found.append(path)
+        found += filter(is_image, walk(path)[0] if path.is_dir() else [path])
     return found
+
+
+def closed_folders(paths: Sequence[Path]) -> list[Path]:
+    """The folders among the paths and below them that cannot be read, so that what they hold is not known."""
+    return [folder for path in paths if path.is_dir() for folder in walk(path)[1]]
+
+
+def walk(folder: Path) -> tuple[list[Path], list[Path]]:
+    """What lies below a folder and is none, and the folders that cannot be read. Links to folders are not
+    followed."""
+    files: list[Path] = []
+    closed: list[Path] = []
+    for base, _, names in os.walk(folder, onerror=lambda error: closed.append(Path(error.filename))):
+        files += [Path(base, name) for name in names]
+    return sorted(files), sorted(closed)
 
 
 def paths_apart(files: Sequence[Path]) -> list[str]:
@@ -48,12 +68,16 @@ class Folder:
         self.files: list[tuple[Path, str]] = []
         for path in paths:
             if path.is_dir():
-                found = image_files([path])
+                files, closed = walk(path)
+                found = [file for file in files if is_image(file)]
+                if not found and closed:
+                    raise CairnsError(f"The folder {closed[0]} cannot be read, and no image was found.")
                 if not found:
                     raise CairnsError(
                         f"The folder {path} holds no images ({', '.join(sorted(EXTENSIONS))}), "
                         "also not in the folders below it."
                     )
+                found += closed  # each is one image that cannot be read, so that it is counted and named
                 self.files += [(file, file.relative_to(path).as_posix()) for file in found]
             elif path.is_file():
                 self.files.append((path, path.name))

@@ -38,7 +38,8 @@ class Shoes:
         if len(found) == 1:
             raise CairnsError(f"{folder} holds one image; at least two are needed, to train and to test on.")
         # A checksum orders the names anew, the same way everywhere: brands and kinds are mixed.
-        order = sorted(found, key=lambda file: (zlib.crc32(file[1].encode()), file[1]))
+        sums = {name: zlib.crc32(name.encode(errors="surrogateescape")) for _, name in found}
+        order = sorted(found, key=lambda file: (sums[file[1]], file[1]))
         chosen = order[:tested] if split == "test" else order[tested:]
         self.files = sorted(chosen, key=lambda file: file[1])
 

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from errno import EINVAL
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,19 @@ from numpy.typing import NDArray
 from cairns.config import EVERY_FRAME, VideoConfig
 from cairns.errors import CairnsError, UnreadableImage
 from cairns.geometry import Placement
+from cairns.io import ffmpeg_name, no_file
 from cairns.sources.base import Annotations, Attributes
-from cairns.sources.folder import paths_apart
+from cairns.sources.folder import closed_folders, is_file, paths_apart, walk
 from cairns.sources.subject import Subject, prepare_subject
 
 EXTENSIONS = frozenset(
     {".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv", ".ts", ".mts", ".ogv"}
 )
+# The containers behind these names, and the raw streams that cameras leave. FFmpeg would read others as lists
+# of further files and addresses (HLS, concat), or as a pattern of names (image2).
+CONTAINERS = ("mov", "matroska", "avi", "mpeg", "mpegts", "asf", "flv", "ogg")
+STREAMS = ("h264", "hevc", "mpegvideo", "m4v")
+ALLOWED = {"protocol_whitelist": "file", "format_whitelist": ",".join(CONTAINERS + STREAMS)}
 NEAR = 48  # frames it is quicker to decode than to jump over
 
 
@@ -33,6 +40,8 @@ class Video:
         import av
 
         self.path, self.error = path, av.error.FFmpegError
+        if reason := no_file(path):
+            raise UnreadableImage(f"{path.name} is not a readable video ({reason})")
         try:
             self._open()
             # When frames are shown: read without decoding them. An edit list discards what it cut off.
@@ -61,7 +70,8 @@ class Video:
     def _open(self) -> None:
         import av
 
-        self.container: Any = av.open(str(self.path), metadata_errors="ignore")
+        name = ffmpeg_name(self.path)
+        self.container: Any = av.open(name, container_options=ALLOWED, metadata_errors="ignore")
         self.stream: Any = self.container.streams.video[0]
         if self.stream.codec_context is None:
             raise UnreadableImage(f"{self.path.name} is not a readable video (its codec is not known)")
@@ -150,6 +160,8 @@ def upright(frame: Any, form: str = "rgb24") -> NDArray[np.uint8]:
 
 
 def _reason(error: BaseException) -> str:
+    if getattr(error, "errno", None) == EINVAL:
+        return f"it is not of the formats {', '.join(CONTAINERS)}, or damaged"
     return getattr(error, "strerror", None) or str(error).split("\n")[0] or type(error).__name__
 
 
@@ -162,8 +174,8 @@ def video_files(paths: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            below = (file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
-            found += sorted(file for file in below if is_video(file))
+            below = (file for file in walk(path)[0] if is_video(file) and not file.name.startswith("."))
+            found += filter(is_file, below)
         elif is_video(path):
             found.append(path)
     return found
@@ -184,6 +196,7 @@ class Videos:
             raise CairnsError(f"{paths[0]} holds no videos ({', '.join(sorted(EXTENSIONS))}).")
         self.words = tuple(str(path) for path in paths)
         self.description = self.words[0] if len(paths) == 1 else f"{len(files)} videos"
+        files += closed_folders(paths)  # each is one video that cannot be read
         self.config = config
         self.files = files
         names = [file.name for file in files]
