@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
+import socket
+import sys
 from pathlib import Path
 
 import pytest
 
 from cairns.errors import CairnsError
-from cairns.io import below, cell, named, printable, write_atomically
+from cairns.io import below, cell, named, no_file, printable, regular, say, write_atomically
 
 
 @pytest.mark.parametrize(
@@ -66,3 +69,40 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
         write_atomically(file, b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
     assert file.read_bytes() == b"old"
+
+
+def test_lines_are_said_without_what_moves_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    say("a\x1b[2J", os.fsdecode(b"caf\xe9"), "Katze \u732b")
+    say("b\nc", error=True)
+    assert capfd.readouterr() == ("a\\x1b[2J\ncaf\\xe9\nKatze \u732b\n", "b\\x0ac\n")
+
+
+def test_what_the_terminal_cannot_show_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), "ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    say("\u00e9\u732b")
+    assert stream.buffer.getvalue() == b"\\xe9\\u732b\n"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "folder", "device"])
+def test_only_files_are_read(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "a.json"
+    with socket.socket(socket.AF_UNIX) as listener:
+        if kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "socket":
+            listener.bind(str(path))
+        elif kind == "folder":
+            path.mkdir()
+        else:
+            path.symlink_to("/dev/zero")
+        assert no_file(path)
+        with pytest.raises(CairnsError, match=r"a\.json cannot be read"):
+            regular(path)
+
+
+def test_files_and_what_is_not_there_are_left_to_the_reader(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"")
+    assert no_file(tmp_path / "a") is None
+    for name in "ab":
+        assert regular(tmp_path / name) == tmp_path / name

@@ -232,5 +232,20 @@ def test_half_a_file_is_refused(saved: Path) -> None:
 def test_no_file_says_what_makes_one(tmp_path: Path) -> None:
     with pytest.raises(CairnsError, match=r"There is no file .*; `cairns fit` makes one"):
         KeypointMap.load(tmp_path / "nothing.json")
-    with pytest.raises(CairnsError, match="is not a keypoints file"):
+    with pytest.raises(CairnsError, match="Is a directory"):
         KeypointMap.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", " ", 3, None, "a\x1b[2J", "a\u202eb", "a\ud800", 65 * "a"])
+def test_names_that_cannot_be_shown_are_refused(saved: Path, name: object) -> None:
+    content = json.loads(saved.read_text())
+    saved.write_text(json.dumps(content | {"names": [name, *content["names"][1:]]}))
+    with pytest.raises(CairnsError, match="have 1 to 64 printable characters"):
+        KeypointMap.load(saved)
+
+
+def test_two_keypoints_of_one_name_are_refused(saved: Path) -> None:
+    content = json.loads(saved.read_text())
+    saved.write_text(json.dumps(content | {"names": content["names"][:1] * len(content["names"])}))
+    with pytest.raises(CairnsError, match="names must differ"):
+        KeypointMap.load(saved)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cairns.errors import CairnsError
+from cairns.io import regular
 
 MAX_LANDMARKS = 100
 MAX_LOOKS = 16
@@ -191,7 +192,7 @@ def from_dict(tree: Any) -> Config:
 def load_config(path: Path) -> Config:
     """Read a config from JSON: a whole `config.json` of a run, or the config alone."""
     try:
-        tree = json.loads(path.read_text())
+        tree = json.loads(regular(path).read_text())
     except FileNotFoundError:
         raise CairnsError(f"There is no file {path}.") from None
     except (OSError, ValueError) as error:

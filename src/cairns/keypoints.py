@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
 from cairns.geometry import Placement
-from cairns.io import write_atomically
+from cairns.io import printable, regular, write_atomically
 from cairns.predictor import Landmarks
 
 Array = NDArray[np.float64]
 STRENGTHS = 10.0 ** np.arange(-6, 2.1, 0.5)  # of the ridge; chosen for each keypoint by leaving one image out
 FOLDS = 10
+LONGEST = 64  # characters of a name
 FEWEST = 3  # images on which a keypoint must be labelled
 
 
@@ -65,7 +66,7 @@ class KeypointMap:
     @classmethod
     def load(cls, path: Path) -> KeypointMap:
         try:
-            content = json.loads(path.read_text())
+            content = json.loads(regular(path).read_text())
             weights = np.array(content["weights"], np.float64)
             found = cls(tuple(content["names"]), weights, dict(content["measured"]))
             whole = (
@@ -80,7 +81,20 @@ class KeypointMap:
             raise CairnsError(f"{path} is not a keypoints file of `cairns fit` ({error}).") from None
         if not whole:
             raise CairnsError(f"{path} is damaged: its weights do not fit its {len(found.names)} keypoints.")
+        check_names(found.names, f"the keypoints of {path}")
         return found
+
+
+def check_names(names: Sequence[object], what: str) -> None:
+    """Of landmarks or keypoints. They become columns of tables and words on the terminal."""
+    for name in names:
+        if not isinstance(name, str) or not name.strip() or len(name) > LONGEST or printable(name) != name:
+            raise CairnsError(
+                f"Names of {what} have 1 to {LONGEST} printable characters; got {str(name)[: LONGEST + 1]!r}."
+            )
+    if len(set(names)) < len(names):
+        double = next(name for name in names if list(names).count(name) > 1)
+        raise CairnsError(f"Two of {what} would be called {double!r}; names must differ.")
 
 
 def fit_keypoints(
@@ -95,6 +109,7 @@ def fit_keypoints(
     `to_pixels` (n, 2) are the sides of each image's crop in pixels of the original. No `group` (a video, a
     folder) is in the training and in the test part of a fold; without groups single images are left out.
     """
+    check_names(names, "the keypoints")
     flat = landmarks.reshape(len(landmarks), -1)
     folds = fold_numbers(len(flat), groups)
     known = np.asarray(np.isfinite(keypoints).all(-1))  # (n, L)

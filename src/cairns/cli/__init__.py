@@ -8,6 +8,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from cairns.io import printable, say
+
 VERBS = {
     "demo": "the whole story on embedded digits, ends in a report",
     "train": "discover landmarks on a source of images",
@@ -42,17 +44,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb. Exit code 0: done, 1: failed or interrupted, 2: bad input."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
-        print(USAGE.format(verbs="\n".join(f"  {name:12}{text}" for name, text in VERBS.items())))
+        verbs = "\n".join(f"  {name:12}{text}" for name, text in VERBS.items())
+        say(*USAGE.format(verbs=verbs).split("\n"))
         return 0
     if words[0] in ("-V", "--version"):
         from cairns import __version__
 
-        print(f"cairns {__version__}")
+        say(f"cairns {__version__}")
         return 0
     if words[0] not in VERBS:
         return complain(f"There is no verb {words[0]!r}; `cairns --help` lists them.")
     from cairns.errors import CairnsError
 
+    if odd := next((word for word in words if unreadable_option(word)), None):
+        return complain(f"There is no option {odd}.")  # perhaps a file, by a shell's *: write ./ before it
     try:
         verb = importlib.import_module(f"cairns.cli.{words[0]}")
         code = int(verb.main(words[1:]))
@@ -70,10 +75,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return complain(f"{error.filename}: {error.strerror}.")
     except KeyboardInterrupt:
-        print("\ncairns: interrupted.", file=sys.stderr)
+        say("", "cairns: interrupted.", error=True)
         return 1
 
 
+def unreadable_option(word: str) -> bool:
+    """Whether a word is taken for an option, and would harm the terminal in a parser's complaint."""
+    name = word.partition("=")[0]
+    return name.startswith("-") and printable(name) != name
+
+
 def complain(sentence: str) -> int:
-    print(f"cairns: {sentence}", file=sys.stderr)
+    say(f"cairns: {sentence}", error=True)
     return 2

@@ -11,6 +11,8 @@ from typing import Literal
 import tyro
 from tyro.conf import Positional
 
+from cairns.io import say
+
 Kind = Literal["landmarks", "embedding", "both"]
 
 
@@ -50,11 +52,11 @@ def main(argv: Sequence[str]) -> int:
     if args.json is not None:
         args.json.write_text(json.dumps(result, indent=2) + "\n")
     kinds = ["majority", *result["features"]]
-    print(f"{'accuracy in %':20}" + "".join(f"{kind:>12}" for kind in kinds))
+    say(f"{'accuracy in %':20}" + "".join(f"{kind:>12}" for kind in kinds))
     for row in result["rows"]:
-        print(f"{row['attribute']:20}" + "".join(f"{row[kind]:12.2f}" for kind in kinds))
-    print(f"{'average':20}" + "".join(f"{result['average'][kind]:12.2f}" for kind in kinds))
-    print(
+        say(f"{row['attribute']:20}" + "".join(f"{row[kind]:12.2f}" for kind in kinds))
+    say(f"{'average':20}" + "".join(f"{result['average'][kind]:12.2f}" for kind in kinds))
+    say(
         f"linear SVM, K = {result['landmarks']}, fitted on {result['train_images']:,} images, measured on "
         f"{result['test_images']:,} of {result['source']} (test split)"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import tyro
 from tyro.conf import OmitArgPrefixes, Positional
 
 from cairns.cli.video_options import VideoOptions
+from cairns.io import say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,11 +55,11 @@ def main(argv: Sequence[str]) -> int:
 def show_list() -> int:
     from cairns.sources import DATASETS
 
-    print(f"{'FOLDER or FILE...':20}your own images or videos: any common format, size and aspect")
+    say(f"{'FOLDER or FILE...':20}your own images or videos: any common format, size and aspect")
     for name, dataset in DATASETS.items():
         words = name if dataset.embedded else f"{name}:{'FILE' if name in ('csv', 'coco') else 'FOLDER'}"
         variants = f" ({', '.join(f'{name}-{one}' for one in dataset.variants)})" if dataset.variants else ""
-        print(f"{words:20}{dataset.text}{variants}")
+        say(f"{words:20}{dataset.text}{variants}")
     return 0
 
 
@@ -80,7 +80,7 @@ def inspect(args: Inspect) -> int:
     video = with_values(Config(), args.video.assignments()).video
     source = open_source(args.source, args.split, video)
     if note := left_out(*videos_and_images([Path(word) for word in args.source])):
-        print(note, file=sys.stderr)
+        say(note, error=True)
     sizes: dict[str, int] = {}
     unreadable: dict[str, str] = {}
     coloured = 0
@@ -110,9 +110,9 @@ def inspect(args: Inspect) -> int:
         "sizes": dict(common),
     }
     kinds = f"{coloured:,} in colour, {readable - coloured:,} grey"
-    print(f"{len(source):,} images in {source.description} ({args.split}): {kinds}")
+    say(f"{len(source):,} images in {source.description} ({args.split}): {kinds}")
     shown = ", ".join(f"{size} ({count:,})" for size, count in common[:5])
-    print(f"{len(common)} different size{'s' * (len(common) > 1)}: {shown}{', ...' * (len(common) > 5)}")
+    say(f"{len(common)} different size{'s' * (len(common) > 1)}: {shown}{', ...' * (len(common) > 5)}")
     if annotations is not None:
         known = np.isfinite(annotations.points).all(axis=-1)
         complete = int(known.all(axis=-1).sum())
@@ -122,10 +122,10 @@ def inspect(args: Inspect) -> int:
             "annotated": dict(zip(annotations.names, known.sum(0).tolist(), strict=True)),
         }
         plural = "s" * (complete != 1)
-        print(f"{len(annotations.names)} annotated landmarks, complete on {complete:,} image{plural}")
+        say(f"{len(annotations.names)} annotated landmarks, complete on {complete:,} image{plural}")
         if complete < len(source):
             counts = zip(annotations.names, known.sum(0), strict=True)
-            print("  " + ", ".join(f"{name} {count:,}" for name, count in counts))
+            say("  " + ", ".join(f"{name} {count:,}" for name, count in counts))
     if source.attributes is not None:
         found["attributes"] = {}
         for column, name in enumerate(source.attributes.names):
@@ -134,13 +134,13 @@ def inspect(args: Inspect) -> int:
             found["attributes"][name] = counted
             if column < 8:
                 text = ", ".join(f"{'unknown' if c == '-1' else c}: {n:,}" for c, n in counted.items())
-                print(f"attribute {name}: {text}")
+                say(f"attribute {name}: {text}")
         if len(source.attributes.names) > 8:
-            print(f"... and {len(source.attributes.names) - 8} more attributes")
+            say(f"... and {len(source.attributes.names) - 8} more attributes")
     for name, reason in list(unreadable.items())[:10]:
-        print(f"unreadable: {name}: {reason}")
+        say(f"unreadable: {name}: {reason}")
     if len(unreadable) > 10:
-        print(f"... and {len(unreadable) - 10:,} more unreadable images")
+        say(f"... and {len(unreadable) - 10:,} more unreadable images")
     if args.json is not None:
         args.json.write_text(json.dumps(found, indent=2) + "\n")
     if args.sheet is not None:
@@ -160,9 +160,9 @@ def inspect(args: Inspect) -> int:
         if not tiles:
             raise CairnsError("None of the images chosen for the contact sheet could be read.")
         write_image(args.sheet, contact_sheet(tiles, columns=8))
-        print(f"contact sheet: {args.sheet}")
+        say(f"contact sheet: {args.sheet}")
         if isinstance(source, Videos):
-            print("each frame twice: as the camera saw it with the crop drawn, and as the model sees it")
+            say("each frame twice: as the camera saw it with the crop drawn, and as the model sees it")
     return 0
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import tyro
 
+from cairns.io import say
+
 
 @dataclass(frozen=True)
 class Demo:
@@ -40,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
 
     found = args.out / "found"
     resume = Run(args.out).config_file.exists() and not args.overwrite
-    print("cairns: 5,000 handwritten digits, no labels. What are the 7 places that all of them share?\n")
+    say("cairns: 5,000 handwritten digits, no labels. What are the 7 places that all of them share?", "")
 
     def work() -> int:
         run = api.train(
@@ -52,12 +54,12 @@ def main(argv: Sequence[str]) -> int:
             overwrite=args.overwrite,
         )
         detect([str(args.out), "digits", "--out", str(found), "--overwrite"])
-        print("\n" + closing_words(run))
+        say("", *closing_words(run).split("\n"))
         report = run.report_file.resolve()
         if args.open and has_screen():
             webbrowser.open(report.as_uri())
         else:
-            print(f"\nOpen it in a browser: {report.as_uri()}")
+            say("", f"Open it in a browser: {report.as_uri()}")
         return 0
 
     return report_failures(work, f"cairns demo --out {args.out}")

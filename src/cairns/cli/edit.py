@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 from tyro.conf import Positional
 
+from cairns.io import say
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -74,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
     else:
         picture = put_back(editor, photo, before, after, blend=args.kind == "blended")
     write_frames(args.out, [picture])
-    print(f"{args.kind}: {args.out}")
+    say(f"{args.kind}: {args.out}")
     return 0
 
 

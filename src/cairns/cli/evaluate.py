@@ -11,6 +11,8 @@ from typing import Any, Literal
 import tyro
 from tyro.conf import Positional
 
+from cairns.io import say
+
 
 @dataclass(frozen=True)
 class Evaluate:
@@ -78,24 +80,22 @@ def main(argv: Sequence[str]) -> int:
     result, regressor = measure(predictor, train, test, args.model, *options)
     if args.json is not None:
         args.json.write_text(json.dumps(result, indent=2) + "\n")
-    print(describe(result))
+    say(*describe(result).split("\n"))
     missing = [number for number in labels if number != "all" and number > result["labels"]]
     if missing:
-        print(
-            f"left out: {', '.join(map(str, missing))} labels, more than the {result['labels']:,} there are"
-        )
+        say(f"left out: {', '.join(map(str, missing))} labels, more than the {result['labels']:,} there are")
     if args.picture is not None:
         from cairns.evaluation.picture import prediction_picture
 
         prediction_picture(predictor, train, test, args.picture, regressor)
-        print(f"picture: {args.picture}")
+        say(f"picture: {args.picture}")
     if args.plot is not None:
         from cairns.evaluation.picture import few_labels_plot
 
         title = f"{Path(test.description).name}, {args.protocol}, K = {predictor.landmarks}"
         errors = result["error_percent"], result["baseline_mean_shape_percent"]
         few_labels_plot(result["by_labels"], *errors, args.plot, result["unit"], title)
-        print(f"plot: {args.plot}")
+        say(f"plot: {args.plot}")
     return 0
 
 

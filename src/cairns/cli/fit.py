@@ -10,6 +10,8 @@ from pathlib import Path
 import tyro
 from tyro.conf import Positional
 
+from cairns.io import say
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -47,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
     if args.out.is_dir():
         raise CairnsError(f"{args.out} is a folder; --out names a file.")
     if args.out.exists() and not args.overwrite:
-        print(f"{args.out} is already there; --overwrite fits again.")
+        say(f"{args.out} is already there; --overwrite fits again.")
         return 0
     predictor = Predictor.load(args.model)
     source = open_source(args.source, "labels", predictor.config.video)
@@ -64,25 +66,23 @@ def main(argv: Sequence[str]) -> int:
     fitted.save(args.out)
     measured = fitted.measured
     kind = f"{measured['groups']} folders" if measured["groups"] > 1 else "single images"
-    print(
+    say(
         f"{len(fitted.names)} keypoints from {predictor.landmarks} landmarks, "
         f"fitted on {measured['images']} images"
     )
     if measured["error_pixels"] is None:
-        print("error not measured: there are too few labels to leave some out")
+        say("error not measured: there are too few labels to leave some out")
     else:
-        print(
+        say(
             f"error {measured['error_pixels']} px, cross-validated over {kind} in {measured['folds']} folds "
             f"(the mean shape: {measured['mean_shape_pixels']} px)"
         )
     for name, error in measured["per_keypoint_pixels"].items():
         known = "not measured" if error is None else f"{error} px"
-        print(f"  {name:24}{known}  ({measured['labels'][name]} labels)")
+        say(f"  {name:24}{known}  ({measured['labels'][name]} labels)")
     if measured["groups"] == 1:
-        print(
-            "All labels come from one folder: frames of one video are on both sides; expect more elsewhere."
-        )
-    print(f"{args.out}; next: cairns detect {args.model} VIDEO... --keypoints {args.out}")
+        say("All labels come from one folder: frames of one video are on both sides; expect more elsewhere.")
+    say(f"{args.out}; next: cairns detect {args.model} VIDEO... --keypoints {args.out}")
     if args.json is not None:
         args.json.write_text(json.dumps(measured, indent=2) + "\n")
     return 0

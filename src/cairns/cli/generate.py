@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional
 
+from cairns.io import say
+
 
 @dataclass(frozen=True)
 class GenerateTrain:
@@ -108,7 +110,7 @@ STATIONS = 4  # latents that the walk passes
 def main(argv: Sequence[str]) -> int:
     words = list(argv)
     if not words or words[0] in ("-h", "--help"):
-        print(
+        say(
             "usage: cairns generate train MODEL SOURCE --out RUN\n"
             "       cairns generate sample RUN --like IMAGE... --out FOLDER\n"
             "       cairns generate evaluate RUN SOURCE\n\n"
@@ -166,7 +168,7 @@ def train(args: GenerateTrain) -> int:
             settings, args.model or out, source, out, resume=args.resume, overwrite=args.overwrite
         )
         write_report(run)
-        print(closing_words(run))
+        say(*closing_words(run).split("\n"))
         return 0
 
     return report_failures(work, f"cairns generate train --out {out} --resume")
@@ -232,7 +234,7 @@ def sample(args: GenerateSample) -> int:
             one = np.repeat(latents[:1], len(course), axis=0)
             frames = (enlarge(image, 256) for image in sampler.generate(course, one))
             write_frames(args.out / f"landmarks.{args.walk}", frames)
-    print(f"{args.count} samples of {len(points)} image{'s' * (len(points) > 1)}: {files[0]}")
+    say(f"{args.count} samples of {len(points)} image{'s' * (len(points) > 1)}: {files[0]}")
     return 0
 
 
@@ -260,5 +262,5 @@ def evaluate(args: GenerateEvaluate) -> int:
     sampler = Sampler.load(args.run)
     source = open_source(args.source, "test", sampler.predictor.config.video)
     result = measure(sampler, source, args.references, args.features, args.seed)
-    print(json.dumps(result, indent=2) if args.json else as_text(result))
+    say(*(json.dumps(result, indent=2) if args.json else as_text(result)).split("\n"))
     return 0

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import tyro
 
+from cairns.io import say
+
 
 @dataclass(frozen=True)
 class Models:
@@ -30,10 +32,10 @@ def main(argv: Sequence[str]) -> int:
         for name in shipped_models()
     ]
     if args.as_json:
-        print(json.dumps(rows, indent=2))
+        say(*json.dumps(rows, indent=2).split("\n"))
         return 0
     if not rows:
-        print("No models are shipped with this version.")
+        say("No models are shipped with this version.")
     for row in rows:
-        print(f"{row['name']:12}{row['error']}\n{'':12}{row['data']}; {row['terms']}")
+        say(f"{row['name']:12}{row['error']}", f"{'':12}{row['data']}; {row['terms']}")
     return 0

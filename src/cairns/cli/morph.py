@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import Positional
 
+from cairns.io import say
+
 
 @dataclass(frozen=True)
 class Morph:
@@ -76,5 +78,5 @@ def main(argv: Sequence[str]) -> int:
     else:
         blend = args.kind == "blended"
         write_frames(args.out, (put_back(editor, photo, start, code, blend=blend) for code in codes))
-    print(f"{args.kind}, {frames} pictures: {args.out}")
+    say(f"{args.kind}, {frames} pictures: {args.out}")
     return 0

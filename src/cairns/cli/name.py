@@ -9,6 +9,8 @@ from pathlib import Path
 import tyro
 from tyro.conf import Positional
 
+from cairns.io import say
+
 
 @dataclass(frozen=True)
 class Name:
@@ -26,6 +28,7 @@ class Name:
 def main(argv: Sequence[str]) -> int:
     args = tyro.cli(Name, prog="cairns name", args=argv)
     from cairns.errors import CairnsError
+    from cairns.keypoints import check_names
     from cairns.training.run import Run
 
     run = Run(args.model)
@@ -38,11 +41,9 @@ def main(argv: Sequence[str]) -> int:
         if int(number) >= count:
             raise CairnsError(f"The landmarks of {args.model} are 0 to {count - 1}; got {number}.")
         names[int(number)] = name.strip() or number
-    if len(set(names)) < count:
-        double = next(name for name in names if names.count(name) > 1)
-        raise CairnsError(f"Two landmarks would be called {double!r}; names must differ.")
     if args.names:
+        check_names(names, "the landmarks")
         run.rename(names)
     for k, given in enumerate(names):
-        print(f"{k:4}  {given if given != str(k) else ''}".rstrip())
+        say(f"{k:4}  {given if given != str(k) else ''}".rstrip())
     return 0

@@ -9,6 +9,8 @@ from pathlib import Path
 import tyro
 from tyro.conf import Positional
 
+from cairns.io import say
+
 
 @dataclass(frozen=True)
 class Report:
@@ -28,5 +30,5 @@ def main(argv: Sequence[str]) -> int:
 
     run = Run(args.run)
     run.meta()
-    print(write_report(run))
+    say(str(write_report(run)))
     return 0

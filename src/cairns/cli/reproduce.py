@@ -9,6 +9,8 @@ from pathlib import Path
 import tyro
 from tyro.conf import Positional
 
+from cairns.io import say
+
 
 @dataclass(frozen=True)
 class Reproduce:
@@ -53,13 +55,13 @@ def main(argv: Sequence[str]) -> int:
 
     if args.name == "list":
         for experiment in EXPERIMENTS.values():
-            print(
+            say(
                 f"{experiment.name:22}{experiment.where:28}{experiment.title} ({experiment.dataset}, "
                 f"{len(experiment.rows)} model{'s' * (len(experiment.rows) > 1)})"
             )
-        print("\nNot run by this verb:")
+        say("", "Not run by this verb:")
         for where, text in ELSEWHERE.items():
-            print(f"  {where}: {text}")
+            say(f"  {where}: {text}")
         return 0
     if args.name not in EXPERIMENTS:
         raise CairnsError(f"There is no experiment {args.name!r}; `cairns reproduce list` shows them all.")
@@ -92,7 +94,7 @@ def main(argv: Sequence[str]) -> int:
     for row in rows:
         measured.append(measure(experiment, row, settings))
         if measured[-1].value is not None:
-            print(f"{row.label}: {measured[-1].value:.2f} %", flush=True)
+            say(f"{row.label}: {measured[-1].value:.2f} %")
     references = []
     if args.name.startswith("table-1b"):
         labelled, test = splits(rows[0], settings)
@@ -100,8 +102,8 @@ def main(argv: Sequence[str]) -> int:
             try:
                 references = dlib_rows(labelled, test)
             except CairnsError as error:
-                print(f"without dlib's rows: {error}")
+                say(f"without dlib's rows: {error}")
     text = write(experiment, settings, measured, references)
-    print((settings.out / "result.json").read_text() if args.json else text)
-    print(f"written to {settings.out}")
+    say(*((settings.out / "result.json").read_text() if args.json else text).split("\n"))
+    say(f"written to {settings.out}")
     return 0

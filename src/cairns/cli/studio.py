@@ -15,6 +15,8 @@ from pathlib import Path
 import tyro
 from tyro.conf import Positional
 
+from cairns.io import say
+
 
 @dataclass(frozen=True)
 class StudioOptions:
@@ -69,7 +71,7 @@ def main(argv: Sequence[str]) -> int:
     port = listener.getsockname()[1]
     shown = f"[{args.host}]" if ":" in args.host else args.host
     address = f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
-    print(f"The studio is at {address}\nCtrl-C ends it.", flush=True)
+    say(f"The studio is at {address}", "Ctrl-C ends it.")
     if not args.no_browser:
         threading.Timer(0.5, lambda: webbrowser.open(address)).start()
     config = uvicorn.Config(create_app(studio), log_level="warning", access_log=False, lifespan="off")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ import tyro
 from tyro.conf import OmitArgPrefixes, Positional
 
 from cairns.cli.video_options import VideoOptions
+from cairns.io import say
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
     from cairns.sources import left_out, videos_and_images
 
     if note := left_out(*videos_and_images([Path(word) for word in args.source])):
-        print(note, file=sys.stderr)
+        say(note, error=True)
 
     def work() -> int:
         run = api.train(
@@ -98,7 +98,7 @@ def main(argv: Sequence[str]) -> int:
             resume=args.resume,
             overwrite=args.overwrite,
         )
-        print(closing_words(run))
+        say(*closing_words(run).split("\n"))
         return 0
 
     return report_failures(work, f"cairns train --out {args.out} --resume")
@@ -124,7 +124,7 @@ def report_failures(work: Callable[[], int], go_on: str) -> int:
     try:
         return work()
     except Interrupted as stopped:
-        print(f"\n{stopped}\nGo on with: {go_on}", file=sys.stderr)
+        say("", str(stopped), f"Go on with: {go_on}", error=True)
     except TrainingFailed as failed:
-        print(f"cairns: {failed}", file=sys.stderr)
+        say(f"cairns: {failed}", error=True)
     return 1

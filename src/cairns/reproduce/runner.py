@@ -11,6 +11,7 @@ from typing import Any
 from cairns import api
 from cairns.config import Config, with_steps, with_values
 from cairns.errors import CairnsError
+from cairns.io import say
 from cairns.predictor import Predictor
 from cairns.presets import preset
 from cairns.reproduce.experiments import Experiment, Row
@@ -99,7 +100,7 @@ def model_of(row: Row, settings: Settings) -> Run:
         raise CairnsError(
             f"{folder} holds a model of other settings (steps, seed or values); name another --out."
         )
-    print(f"training: {row.label} ({config.train.steps:,} steps)", flush=True)
+    say(f"training: {row.label} ({config.train.steps:,} steps)")
     if started:
         return api.train(words, folder, threads=settings.threads, resume=True)
     return api.train(words, folder, config=config, threads=settings.threads)

@@ -62,9 +62,9 @@ class AFLW:
 
     def __init__(self, folder: Path, split: Split = "train", variant: str = "") -> None:
         flat = folder / "aflw.sqlite"
-        database = flat if flat.exists() else require(folder / "data" / "aflw.sqlite", "AFLW")
+        database = require(flat if flat.exists() else folder / "data" / "aflw.sqlite", "AFLW")
         listing = folder / "testing.txt"
-        listed = _listed(listing) if listing.exists() else set()
+        listed = _listed(listing) if listing.is_file() else set()
         how = "testing.txt names the test photos" if listed else "test faces by a hash of face_id"
         self.words: tuple[str, ...] = (f"aflw:{folder}",)
         self.description = f"aflw:{folder} ({how})"

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cairns.errors import CairnsError
 from cairns.geometry import Placement
+from cairns.io import regular
 
 # What landmarks are discovered on, what regressors and classifiers are fitted on, what is measured on.
 # The middle one differs from the first where a dataset says so (MAFL within CelebA).
@@ -119,4 +120,4 @@ def require(path: Path, dataset: str) -> Path:
     if not path.exists():
         kind = "file" if path.suffix else "folder"
         raise CairnsError(f"{dataset} needs the {kind} {path}; see docs/sources.md for the layout.")
-    return path
+    return path if path.is_dir() else regular(path)

@@ -88,7 +88,7 @@ class CelebA:
 def _find(folder: Path, place: str) -> Path:
     """Where the owners put it, or directly in the folder."""
     flat = folder / Path(place).name
-    return flat if flat.exists() and not (folder / place).exists() else require(folder / place, "CelebA")
+    return require(flat if flat.exists() and not (folder / place).exists() else folder / place, "CelebA")
 
 
 def _members(folder: Path, split: Split) -> NDArray[np.bytes_]:

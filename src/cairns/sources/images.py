@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cairns.errors import UnreadableImage
+from cairns.io import no_file
 
 EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")  # no others: some start programs, as EPS does
@@ -27,6 +28,8 @@ def read_image(path: Path | BinaryIO, upright: bool = True, most: int = MAX_PIXE
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
+    if isinstance(path, Path) and (reason := no_file(path)):
+        raise UnreadableImage(f"not a readable image ({reason})")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns of odd metadata; the pixels are what counts

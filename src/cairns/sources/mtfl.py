@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
 from cairns.geometry import Placement
+from cairns.io import regular
 from cairns.sources.base import Annotations, Attributes, Split, require
 from cairns.sources.images import read_image
 
@@ -77,7 +78,7 @@ class MTFL:
         if kind == "net_7876":
             from PIL import Image
 
-            with Image.open(self.folder / self.paths[index]) as opened:
+            with Image.open(regular(self.folder / self.paths[index])) as opened:
                 width = opened.width
             if width == 160:
                 return Placement(29, 29, 103, 103)  # about (80.5, 80.5)

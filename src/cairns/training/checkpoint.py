@@ -13,7 +13,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from cairns.errors import CairnsError
-from cairns.io import write_atomically
+from cairns.io import regular, write_atomically
 
 
 def save_tensors(
@@ -26,7 +26,7 @@ def save_tensors(
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """All tensors and the metadata of a safetensors file."""
     try:
-        with safe_open(path, "pt") as stream:
+        with safe_open(regular(path), "pt") as stream:
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
             return tensors, stream.metadata() or {}
     except FileNotFoundError:

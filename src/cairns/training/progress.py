@@ -7,6 +7,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from cairns.io import printable, say
+
 if TYPE_CHECKING:
     import rich.progress
 
@@ -25,7 +27,7 @@ class Progress:
     def __init__(
         self, title: str, total: int, *, unit: str = "images", per_step: int = 1, done: int = 0
     ) -> None:
-        self.title, self.total, self.unit, self.per_step = title, total, unit, per_step
+        self.title, self.total, self.unit, self.per_step = printable(title), total, unit, per_step
         self.first = self.done = done
         self.started = time.monotonic()
         self.printed = 0.0
@@ -37,10 +39,10 @@ class Progress:
             from rich.console import Console
 
             self.bar = progress.Progress(
-                progress.TextColumn("{task.description}"),
+                progress.TextColumn("{task.description}", markup=False),  # a name may look like markup
                 progress.BarColumn(bar_width=24),
                 progress.TaskProgressColumn(),
-                progress.TextColumn("{task.fields[note]}"),
+                progress.TextColumn("{task.fields[note]}", markup=False),
                 console=Console(stderr=True),
                 transient=False,
             )
@@ -83,4 +85,4 @@ class Progress:
 
     def _line(self, note: str) -> None:
         self.printed = time.monotonic()
-        print(f"{self.title} {self.done}/{self.total}  {self._note(note)}", file=sys.stderr, flush=True)
+        say(f"{self.title} {self.done}/{self.total}  {self._note(note)}", error=True)

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from cairns.config import Config, build, from_dict, to_dict
 from cairns.errors import CairnsError
-from cairns.io import write_atomically
+from cairns.io import regular, write_atomically
 
 GENERATOR_MODEL = "model"  # within the folder of a generator: the landmark model that it was trained with
 
@@ -76,7 +76,7 @@ class Run:
 
     def meta(self) -> dict[str, Any]:
         try:
-            meta = json.loads(self.config_file.read_text())
+            meta = json.loads(regular(self.config_file).read_text())
         except FileNotFoundError:
             raise CairnsError(f"{self.folder} is no run folder: it has no config.json.") from None
         except (OSError, ValueError) as error:
@@ -139,6 +139,8 @@ class Run:
 def claim(folder: Path, *, resume: bool, overwrite: bool) -> Run:
     """The run to write into. Refuses a folder that holds something else, or a run nobody said to replace."""
     run = Run(folder)
+    if str(folder).encode(errors="replace").decode() != str(folder):
+        raise CairnsError(f"The name of {folder} is not UTF-8; safetensors files cannot be written to it.")
     if run.log_file.is_file():
         with run.log_file.open("a") as log:
             lock(log, folder)
