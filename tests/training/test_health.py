@@ -133,7 +133,9 @@ FRAMES, EDGE, RADIUS = 40, 28, 4.5 / 28
 CORNERS = [(0.1, 0.1), (0.9, 0.1), (0.5, 0.04), (0.1, 0.9)]
 
 
-def video(noise: float = 0.008, flicker: float = 0.0, ground: float | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+def video(
+    noise: float = 0.008, flicker: float = 0.0, ground: float | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Frames (n, 1, 28, 28) of a still texture, or a plain ground, before which a disc moves, and the disc's
     centres (n, 2). `noise` of the camera, and `flicker` of its exposure."""
     random = np.random.default_rng(0)

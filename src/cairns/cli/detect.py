@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import tyro
 from tyro.conf import Positional
+
+from cairns.io import say
 
 if TYPE_CHECKING:
     from cairns.geometry import Placement
@@ -87,7 +88,7 @@ def main(argv: Sequence[str]) -> int:
     videos = [video for video in video_files(paths) if video.resolve() not in own]
     images = image_files(paths)
     if note := left_out(len(videos), len(images)):
-        print(note, file=sys.stderr)
+        say(note, error=True)
     of_videos = len(videos) > len(images)
     missing = next((path for path in paths if not path.exists()), None)
     if of_videos and missing is not None:
@@ -116,7 +117,6 @@ class Task:
 def on_images(args: Detect, task: Task) -> int:
     from cairns.detection.images import OVERLAYS, Wanted, detect_images
     from cairns.errors import CairnsError
-    from cairns.io import printable
     from cairns.sources import open_source
     from cairns.sources.folder import Folder
 
@@ -130,23 +130,22 @@ def on_images(args: Detect, task: Task) -> int:
     wanted = Wanted(args.out, task.formats, args.overlay, args.overwrite)
     done = detect_images(predictor, source, wanted, box=task.box, whole=args.whole, keypoints=task.keypoints)
     for name, reason in done.skipped.items():
-        print(f"skipped {printable(name)}: {reason}", file=sys.stderr)
+        say(f"skipped {name}: {reason}", error=True)
     for name in done.empty:
-        print(f"no {predictor.finder} found on {printable(name)}", file=sys.stderr)
+        say(f"no {predictor.finder} found on {name}", error=True)
     if done.uncropped:
         width, height = predictor.config.video.frame or (0, 0)
         size = f"frames of {width}x{height} pixels" if width else "frames of a size that its run does not say"
-        print(
+        say(
             f"The crop that this model was trained on is for {size}: it was not applied to "
             f"{counted(done.uncropped, 'image')}; --box says where the subject is.",
-            file=sys.stderr,
+            error=True,
         )
     if done.gone:
         more = f" and {len(done.gone) - 1:,} more" if len(done.gone) > 1 else ""
-        print(
-            f"{wanted.table} keeps the rows of {printable(done.gone[0])}{more}, "
-            "not among the images of this call.",
-            file=sys.stderr,
+        say(
+            f"{wanted.table} keeps the rows of {done.gone[0]}{more}, not among the images of this call.",
+            error=True,
         )
     say_stale(done.stale)
     points = (
@@ -155,13 +154,13 @@ def on_images(args: Detect, task: Task) -> int:
     if done.images:
         what = f"{counted(done.subjects, predictor.finder)} on " if done.subjects != done.images else ""
         added = f", {done.before:,} before" if done.before else ""
-        print(f"{points} on {what}{counted(done.images, 'image')}{added}: {wanted.table}")
+        say(f"{points} on {what}{counted(done.images, 'image')}{added}: {wanted.table}")
     elif not (done.drawn or done.written):
-        print(f"{wanted.table} is already there; --overwrite does it again.")
+        say(f"{wanted.table} is already there; --overwrite does it again.")
     for file in done.written:
-        print(f"written: {file}")
+        say(f"written: {file}")
     if done.drawn:
-        print(f"drawn: {args.out / OVERLAYS}")
+        say(f"drawn: {args.out / OVERLAYS}")
     return failed(len(done.skipped), len(source), "image")
 
 
@@ -191,7 +190,7 @@ def on_videos(args: Detect, task: Task, videos: Sequence[Path]) -> int:
     for number, work in enumerate(works, 1):
         video = work.video
         if not work:
-            print(f"{video.name} is finished already; --overwrite does it again.")
+            say(f"{video.name} is finished already; --overwrite does it again.")
             continue
         title = video.name if len(videos) == 1 else f"{video.name} ({number} of {len(videos)})"
         try:
@@ -200,19 +199,17 @@ def on_videos(args: Detect, task: Task, videos: Sequence[Path]) -> int:
             if len(videos) == 1:
                 raise CairnsError(f"{error}.") from None
             skipped += 1
-            print(f"skipped {video.name}: {error}", file=sys.stderr)
+            say(f"skipped {video.name}: {error}", error=True)
             continue
         say_stale(work.stale)
         written = ", ".join(file.name for file in work.missing.values())
         speed = f"{done.frames / done.seconds:.0f} frames/s" if done.seconds else ""
-        print(f"{video.name}: {counted(done.frames, 'frame')}, {speed}: {written}")
+        say(f"{video.name}: {counted(done.frames, 'frame')}, {speed}: {written}")
         if done.missing:
-            print(
-                f"  {counted(done.missing, 'frame')} could not be decoded and are left empty", file=sys.stderr
-            )
+            say(f"  {counted(done.missing, 'frame')} could not be decoded and are left empty", error=True)
         faint = [f"{names[k]} {share:.0%}" for k, share in enumerate(done.low) if share > 0.2]
         if faint and keypoints is None:
-            print(f"  of low confidence on many frames: {', '.join(faint)}")
+            say(f"  of low confidence on many frames: {', '.join(faint)}")
     if skipped == len(videos):
         raise CairnsError(f"None of the {len(videos)} videos could be read.")
     return failed(skipped, len(videos), "video")
@@ -220,16 +217,13 @@ def on_videos(args: Detect, task: Task, videos: Sequence[Path]) -> int:
 
 def say_stale(names: Sequence[str]) -> None:
     if names:
-        print(
-            f"kept from the detection before, as nothing else was asked for: {', '.join(names)}",
-            file=sys.stderr,
-        )
+        say(f"kept from the detection before, as nothing else was asked for: {', '.join(names)}", error=True)
 
 
 def failed(count: int, of: int, kind: str) -> int:
     """The exit code, and the count where some inputs could not be used."""
     if count:
-        print(f"{count:,} of {counted(of, kind)} could not be read.", file=sys.stderr)
+        say(f"{count:,} of {counted(of, kind)} could not be read.", error=True)
     return 1 if count else 0
 
 

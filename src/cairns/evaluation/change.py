@@ -23,8 +23,8 @@ ALIKE = 2 / 255  # images that differ by less (RMS) differ by noise alone
 def differences(images: Tensor) -> NDArray[np.float32]:
     """Images (n, C, s, s) -> how far each pixel is from the scene (n, s, s), in the channel where it is most.
 
-    An image that is brighter or darker than the others as a whole, as by a lamp or the camera's exposure, does
-    not count: a pixel may be as far off as the median pixel of its image is.
+    An image that is brighter or darker than the others as a whole, as by a lamp or the camera's exposure,
+    does not count: a pixel may be as far off as the median pixel of its image is.
     """
     pixels = images.permute(0, 2, 3, 1).numpy()
     soft = np.stack([cv2.GaussianBlur(one, (0, 0), NOISE).reshape(one.shape) for one in pixels])
@@ -41,8 +41,8 @@ def alike(images: Tensor) -> bool:
 def changes(images: Tensor, landmarks: Tensor) -> NDArray[np.float64]:
     """How much the pixels under each landmark (n, K, 2) change, (K,): 0 not at all, 1 as much as images do.
 
-    The median over the images, so that a subject that passes by does not count, over the RMS difference of all
-    pixels. Of images that are alike it is 0.
+    The median over the images, so that a subject that passes by does not count, over the RMS difference of
+    all pixels. Of images that are alike it is 0.
     """
     apart = differences(images)
     usual = rms(apart)

@@ -9,7 +9,6 @@ import math
 import resource
 import shutil
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from cairns import losses
 from cairns.config import Config, TrainConfig, check
 from cairns.errors import CairnsError
 from cairns.evaluation.consistency import warp_errors
-from cairns.io import write_atomically
+from cairns.io import say, write_atomically
 from cairns.model.autoencoder import Autoencoder
 from cairns.sources.base import Source
 from cairns.sources.video import Videos
@@ -117,7 +116,7 @@ def train(
     checks = to_tensor(held_out)
     doubtful = doubts(len(images), 10 * SPARED, checks)
     for sentence in doubtful:
-        print(sentence, file=sys.stderr)
+        say(sentence, error=True)
 
     # The state: model, optimiser, the weights' moving average.
     model = Autoencoder(config.model, seed=settings.seed)
