@@ -102,7 +102,7 @@ def test_alone_it_lists_its_verbs(cairns: Call, words: tuple[str, ...]) -> None:
     assert said.code == 0
     assert said.err == ""
     for verb in ("train MODEL SOURCE --out RUN", "sample RUN --like IMAGE", "evaluate RUN SOURCE"):
-        assert f"cairns generate {verb}" in said.out
+        assert any(line.partition("cairns generate ")[2].startswith(verb) for line in said.out.splitlines())
 
 
 @pytest.mark.parametrize("verb", ["fly", "Train", ""])

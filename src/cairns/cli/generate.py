@@ -111,11 +111,13 @@ def main(argv: Sequence[str]) -> int:
     words = list(argv)
     if not words or words[0] in ("-h", "--help"):
         say(
-            "usage: cairns generate train MODEL SOURCE --out RUN\n"
-            "       cairns generate sample RUN --like IMAGE... --out FOLDER\n"
-            "       cairns generate evaluate RUN SOURCE\n\n"
-            "New images on the structure of given ones. Each has its own --help.\n\n"
-            "Example: cairns generate train faces-10 photos/ --out runs/new-faces"
+            "usage: cairns generate train MODEL SOURCE --out RUN",
+            "       cairns generate sample RUN --like IMAGE... --out FOLDER",
+            "       cairns generate evaluate RUN SOURCE",
+            "",
+            "New images on the structure of given ones. Each has its own --help.",
+            "",
+            "Example: cairns generate train faces-10 photos/ --out runs/new-faces",
         )
         return 0
     from cairns.errors import CairnsError
