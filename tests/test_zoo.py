@@ -12,10 +12,21 @@ from cairns.cli import main
 from cairns.evaluation.evaluate import evaluate
 from cairns.finders import FINDERS
 from cairns.predictor import ZOO, Predictor, shipped_models
+from cairns.sources import open_source
 from cairns.sources.base import Subset
 from cairns.sources.mtfl import MTFL
+from cairns.training.health import examine
+from cairns.training.prepared import square, to_tensor
 
-FACES = Path(__file__).parents[1].parent / "shared" / "data" / "mtfl"
+DATA = Path(__file__).parents[1].parent / "shared" / "data"
+FACES = DATA / "mtfl"
+OWN = {
+    "digits-7": "digits",
+    "faces-10": f"mtfl:{FACES}",
+    "faces-30": f"mtfl:{FACES}",
+    "lips-8": f"deeplabcut:{DATA / 'lips'}",
+    "shoes-8": f"shoes:{DATA / 'shoes'}",
+}
 CARD = {"landmarks", "error", "error_percent", "warp_error_percent", "data", "terms", "command"}
 
 
@@ -50,6 +61,22 @@ def test_a_shipped_model_detects(name: str) -> None:
 def test_the_most_precise_looks_three_times_and_the_others_once() -> None:
     looks = {name: Predictor.load(name).looks for name in shipped_models()}
     assert looks == {"digits-7": 1, "faces-10": 1, "faces-30": 3, "lips-8": 1, "shoes-8": 1}
+
+
+@pytest.mark.parametrize("name", shipped_models())
+def test_every_shipped_landmark_is_good_on_images_like_those_it_was_trained_on(name: str) -> None:
+    """Also those that hardly move, as on shoes."""
+    kind, _, folder = OWN[name].partition(":")
+    if folder and not Path(folder).is_dir():
+        pytest.skip(f"there is no {folder} with images for {kind}")
+    predictor = Predictor.load(name)
+    source = open_source([OWN[name]], video=predictor.config.video)
+    rows = np.linspace(0, len(source) - 1, 64).astype(int)
+    pixels = np.stack([square(source, row, predictor.config)[0] for row in rows])
+    table = examine(predictor.model, to_tensor(pixels))
+    assert {row["landmark"]: row["verdict"] for row in table} == dict.fromkeys(
+        range(predictor.landmarks), "good"
+    )
 
 
 @pytest.mark.skipif(not FACES.is_dir(), reason="the MTFL faces are not at ../shared/data/mtfl")
