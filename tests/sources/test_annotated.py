@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -153,7 +155,10 @@ BAD = {
     "image,landmark,x,y\na.png,tip,1,inf\n": r"line 2: expected a number .* got 'inf'",
     "image,landmark,x,y\na.png,tip,1,2\nb.png,tip,1,2\na.png,tip,3,4\n": r"line 4: this landmark .* before",
     "image,tip_x,tip_y\na.png,1,2\na.png,1,2\n": r"line 3: this landmark of this image was given before",
-    "image,landmark,x,y\n,tip,1,2\n": r"line 2: expected the name of an image; got nothing",
+    "image,landmark,x,y\na.png,tip,1,1e308\n": r"line 2: expected a number of pixels .* got '1e308'",
+    "image,landmark,x,y\na\0.png,tip,1,2\n": r"line 2: expected the name of an image; got 'a\\x00.png'",
+    "image,landmark,x,y\na.png," + "t" * 200_000 + ",1,2\n": r"line 2: expected CSV; field larger than",
+    "image,landmark,x,y\n,tip,1,2\n": r"line 2: expected the name of an image; got ''",
     "image,landmark,x,y,split\na.png,tip,1,2,val\n": r"line 2: expected the split train, .* got 'val'",
     LONG.replace("30,21.25,train", "30,21.25,test"): r"line 3: a.png was of the split 'train' before",
     LONG.replace("test", "train"): None,
@@ -299,6 +304,88 @@ def test_bad_files_are_refused(tmp_path: Path, changes: dict[str, Any], sentence
     with pytest.raises(CairnsError, match=sentence) as caught:
         CocoKeypoints(coco(tmp_path, **changes))
     assert "people.json" in str(caught.value)
+
+
+HUGE = 10**400
+
+
+def person(**changes: Any) -> dict[str, Any]:
+    return {"id": 5, "image_id": 7, "category_id": 1, "keypoints": [9, 6, 2] * 3} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"images": {"id": 7}}, "of another kind: a list of objects"),
+        ({"images": [7]}, "of another kind: a list of objects"),
+        ({"images": [{"id": [7], "file_name": "a.png"}]}, "of another kind: an id that is a number or text"),
+        ({"images": [{"id": 7, "file_name": 3}]}, "of another kind: file_name of an image"),
+        ({"images": [{"id": 7, "file_name": "a\0.png"}]}, "of another kind: file_name of an image"),
+        ({"images": [{"id": 7, "file_name": None}]}, "of another kind: file_name of an image"),
+        ({"categories": [{"id": {}, "keypoints": NAMES}]}, "of another kind: an id that is a number or text"),
+        ({"categories": [{"id": 1, "keypoints": "nose"}]}, "of another kind: keypoints of a category"),
+        ({"categories": [{"id": 1, "keypoints": [1, 2, 3]}]}, "of another kind: keypoints of a category"),
+        ({"annotations": [person(image_id=[7])]}, "of another kind: an id that is a number or text"),
+        ({"annotations": [person(category_id={})]}, "of another kind: an id that is a number or text"),
+        ({"annotations": [person(keypoints={"x": 1})]}, "of another kind: keypoints of an annotation"),
+        ({"annotations": [person(keypoints="1,2,2")]}, "of another kind: keypoints of an annotation"),
+        ({"annotations": [person(keypoints=[None, None, 2] * 3)]}, "annotation 5: expected 9 numbers"),
+        ({"annotations": [person(keypoints=[1, [2], 2] * 3)]}, "annotation 5: expected 9 numbers"),
+        ({"annotations": [person(keypoints=[1, HUGE, 2] * 3)]}, "annotation 5: expected 9 numbers"),
+        ({"annotations": [person(keypoints=[1, math.inf, 2] * 3)]}, "annotation 5: expected 9 numbers"),
+        ({"annotations": [person(keypoints=[math.nan, 1, 2] * 3)]}, "annotation 5: expected 9 numbers"),
+        ({"annotations": [person(keypoints=[1, 2, -1] * 3)]}, "expected a keypoint with v above 0"),
+        ({"annotations": [person(keypoints=[1e30, 2, 2] * 3)]}, "annotation 5: expected pixels; got .* 1e.30"),
+        ({"annotations": [person(bbox=[0, 0, math.inf, 1])]}, "annotation 5: expected the bbox"),
+        ({"annotations": [person(bbox=[0, 0, HUGE, 1])]}, "annotation 5: expected the bbox"),
+        ({"annotations": [person(bbox={"x": 1})]}, "annotation 5: expected the bbox"),
+        ({"annotations": [person(bbox=7)]}, "annotation 5: expected the bbox"),
+        ({"annotations": [person(bbox=[0, 0, 1e9, 1])]}, "annotation 5: expected pixels; got .* 1e.09"),
+    ],
+)  # fmt: skip
+def test_fields_of_the_wrong_kind_are_refused(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(CairnsError, match=sentence) as caught:
+        CocoKeypoints(coco(tmp_path, **changes))
+    assert "people.json" in str(caught.value)
+
+
+def test_odd_fields_that_do_no_harm(tmp_path: Path) -> None:
+    """Ids that a spreadsheet made real numbers, an annotation whose id is a list, text for a split."""
+    path = coco(
+        tmp_path, annotations=[person(id=[1], image_id=7.0, bbox=None), person(id="x", category_id=1.0)]
+    )
+    source = CocoKeypoints(path)
+    assert source.names == ["a.png#0", "a.png#x"]
+    images = [{"id": 7, "file_name": "a.png", "split": ["train"]}]
+    assert len(CocoKeypoints(coco(tmp_path, images=images, annotations=[person()]))) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"images": ' + "[" * 100_000 + "]" * 100_000 + "}", "expected JSON; it is nested too deeply"),
+        ('{"images": [' + "9" * 10_000 + "]}", "expected JSON; Exceeds the limit"),
+    ],
+)
+def test_json_that_python_does_not_read_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "people.json").write_text(text)
+    with pytest.raises(CairnsError, match=rf"people\.json: {sentence}"):
+        CocoKeypoints(tmp_path / "people.json")
+
+
+def test_a_table_too_large_to_keep_is_refused(tmp_path: Path) -> None:
+    """Each landmark on an image of its own: 200 KB that would take 1.6 GB."""
+    lines = [f"{number}.png,{number},1,2\n" for number in range(10_000)]
+    (tmp_path / "table.csv").write_text("image,landmark,x,y\n" + "".join(lines))
+    with pytest.raises(CairnsError, match=r"10,000 landmarks on 10,000 images are more than the limit"):
+        LandmarkTable(tmp_path / "table.csv")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in this file system")
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "table.csv")
+    with pytest.raises(CairnsError, match=r"table\.csv is neither a file nor a folder"):
+        LandmarkTable(tmp_path / "table.csv")
 
 
 def test_text_that_is_no_json_is_refused_with_its_line(tmp_path: Path) -> None:

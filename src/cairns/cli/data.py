@@ -69,6 +69,7 @@ def inspect(args: Inspect) -> int:
     from cairns.config import Config, with_values
     from cairns.errors import CairnsError, UnreadableImage
     from cairns.files.overlay import contact_sheet, draw_landmarks, write_image
+    from cairns.io import printable
     from cairns.sources import left_out, open_source, videos_and_images
     from cairns.sources.images import has_colour
     from cairns.sources.video import Videos
@@ -98,7 +99,8 @@ def inspect(args: Inspect) -> int:
     readable = len(source) - len(unreadable)
     if not readable:
         name, reason = next(iter(unreadable.items()))
-        raise CairnsError(f"None of the {len(source)} images could be read; the first, {name}: {reason}.")
+        first = f"{printable(name)}: {printable(reason)}"
+        raise CairnsError(f"None of the {len(source)} images could be read; the first, {first}.")
     common = sorted(sizes.items(), key=lambda item: -item[1])
     annotations = source.annotations
     found: dict[str, Any] = {

@@ -26,11 +26,14 @@ from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
 from cairns.geometry import Placement, around
-from cairns.sources.base import Annotations, Attributes, Split, require
+from cairns.io import named
+from cairns.sources.base import REACH, Annotations, Attributes, Split, require, require_pixels
 from cairns.sources.images import read_image
 
 SPLITS = ("train", "labels", "test")
 MARGIN = 0.1  # of the longer side of a COCO box, on each side
+LARGEST = 2**29  # bytes of a file, which takes several times as much to read
+MOST = 2**25  # points of one file
 Points = NDArray[np.float64]
 
 
@@ -106,13 +109,16 @@ class CocoKeypoints:
 def _file(path: Path, kind: str) -> Path:
     if require(path, kind).is_dir():
         raise CairnsError(f"{path} is a folder; {kind} takes a file, such as {kind}:FILE.")
+    size = path.stat().st_size
+    if size > LARGEST:
+        raise CairnsError(f"{path} has {size:,} bytes; the limit is {LARGEST:,}.")
     return path
 
 
 def _chosen(images: Sequence[str], splits: Sequence[str] | None, split: Split, path: Path) -> list[int]:
     """The rows of a split."""
     if splits is None:
-        testing = [zlib.crc32(image.encode()) % 10 == 0 for image in images]
+        testing = [zlib.crc32(image.encode("utf-8", "surrogatepass")) % 10 == 0 for image in images]
         rows = [row for row, is_test in enumerate(testing) if is_test == (split == "test")]
         hint = "by the hash of their names; the file can say their split"
     else:
@@ -137,11 +143,11 @@ def _eyes(names: Sequence[str]) -> tuple[int, int] | None:
 def _counterparts(names: Sequence[str]) -> tuple[tuple[int, int], ...]:
     """Pairs of landmarks whose names differ in left and right."""
     pairs = []
+    where = {name.lower(): number for number, name in reversed(list(enumerate(names)))}
     for left, name in enumerate(names):
         other = re.sub("left", "right", name, flags=re.IGNORECASE)
-        matches = [right for right, candidate in enumerate(names) if candidate.lower() == other.lower()]
-        if other != name and matches:
-            pairs.append((left, matches[0]))
+        if other != name and other.lower() in where:
+            pairs.append((left, where[other.lower()]))
     return tuple(pairs)
 
 
@@ -168,6 +174,7 @@ def _read_table(path: Path) -> tuple[list[str], list[str] | None, tuple[str, ...
         raise CairnsError(f"{path} lists no landmark.")
     row_numbers, columns = np.array(places).T
     _refuse_twice(row_numbers * len(names) + columns, lines, path)
+    _refuse_many(len(rows), len(names), path)
     points = np.full((len(rows), len(names), 2), np.nan)
     points[row_numbers, columns] = _numbers(cells, lines, path)
     told = [split for split in splits.values() if split is not None]
@@ -190,9 +197,9 @@ def _entries(path: Path) -> Iterator[tuple[int, str, str | None, str, str, str]]
     for line, row in rows:
         if len(row) != len(header):
             raise CairnsError(f"{path}, line {line}: expected {len(header)} columns; got {len(row)}.")
-        image = row[where["image"]].strip().replace("\\", "/")
-        if not image:
-            raise CairnsError(f"{path}, line {line}: expected the name of an image; got nothing.")
+        image = named(row[where["image"]].strip()).replace("\\", "/")
+        if not image or "\0" in image:
+            raise CairnsError(f"{path}, line {line}: expected the name of an image; got {image[:40]!r}.")
         split = row[where["split"]].strip().lower() if "split" in where else None
         if split not in (None, *SPLITS):
             raise CairnsError(
@@ -201,7 +208,8 @@ def _entries(path: Path) -> Iterator[tuple[int, str, str | None, str, str, str]]
         for landmark, (x, y) in pairs.items():
             yield line, image, split, landmark, row[x], row[y]
         if is_long:
-            yield line, image, split, row[where["landmark"]].strip(), row[where["x"]], row[where["y"]]
+            landmark = named(row[where["landmark"]].strip())
+            yield line, image, split, landmark, row[where["x"]], row[where["y"]]
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -221,12 +229,13 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 def _pairs(header: Sequence[str], path: Path) -> dict[str, tuple[int, int]]:
     """Landmark names and their two columns, of a table with one line an image."""
     found = {}
+    where = {cell: column for column, cell in reversed(list(enumerate(header)))}
     for column, cell in enumerate(header):
         if cell.lower().endswith("_x") and len(cell) > 2:
             partner = cell[:-1] + ("y" if cell.endswith("x") else "Y")
-            if partner not in header:
+            if partner not in where:
                 raise CairnsError(f"{path}, line 1: the column {cell!r} has no partner {partner!r}.")
-            found[cell[:-2]] = (column, header.index(partner))
+            found[cell[:-2]] = (column, where[partner])
     return found
 
 
@@ -236,10 +245,12 @@ def _numbers(cells: list[str], lines: list[int], path: Path) -> Points:
         values = np.array([cell.strip() or "nan" for cell in cells], float)
     except ValueError:
         values = np.array([_number(cell) for cell in cells])
-    wrong = np.flatnonzero(np.isinf(values))
+    wrong = np.flatnonzero(np.abs(values) > REACH)
     if len(wrong):
         line, cell = lines[wrong[0] // 2], cells[wrong[0]]
-        raise CairnsError(f"{path}, line {line}: expected a number or nothing; got {cell.strip()[:40]!r}.")
+        raise CairnsError(
+            f"{path}, line {line}: expected a number of pixels or nothing; got {cell.strip()[:40]!r}."
+        )
     points = values.reshape(-1, 2)
     points[np.isnan(points).any(1)] = np.nan
     return points
@@ -268,23 +279,21 @@ class _Coco:
     names: tuple[str, ...]
     files: list[str]  # one for each annotation that has a keypoint, as all below
     splits: list[str] | None
-    numbers: list[Any]
+    numbers: list[int | str]
     points: Points  # (n, L, 2)
     boxes: list[Placement]
 
 
 def _read_coco(path: Path) -> _Coco:
+    content = _json(path)
     try:
-        content = json.loads(path.read_bytes())
-        images = {image["id"]: image for image in content["images"]}
-        names_by_kind = {kind["id"]: tuple(kind.get("keypoints") or ()) for kind in content["categories"]}
-        items = [item for item in content["annotations"] if any((item.get("keypoints") or ())[2::3])]
-        files = {number: image["file_name"].replace("\\", "/") for number, image in images.items()}
-        used = {names_by_kind.get(item.get("category_id"), ()) for item in items}
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        place = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise CairnsError(f"{path}{place}: expected JSON; {error}.") from None
-    except (AttributeError, KeyError, TypeError) as error:
+        images = {_key(image["id"]): image for image in _objects(content["images"])}
+        names_by_kind = {_key(kind["id"]): _keypoint_names(kind) for kind in _objects(content["categories"])}
+        items = [item for item in _objects(content["annotations"]) if _is_visible(item)]
+        files = {number: _file_name(image["file_name"]) for number, image in images.items()}
+        used = {names_by_kind.get(_key(item.get("category_id")), ()) for item in items}
+        places = [_key(item.get("image_id")) for item in items]
+    except (KeyError, TypeError) as error:
         raise CairnsError(
             f"{path}: expected a COCO keypoints file with images, annotations and categories; "
             f"missing or of another kind: {error}."
@@ -297,41 +306,113 @@ def _read_coco(path: Path) -> _Coco:
             f"got {len(used - {()})} lists."
         )
     (names,) = used
-    read = [_read_annotation(item, len(names), files, path) for item in items]
-    splits = [images[item["image_id"]].get("split") for item in items]
+    _refuse_many(len(items), len(names), path)
+    numbers = [_number_of(item, row) for row, item in enumerate(items)]
+    for number, place in zip(numbers, places, strict=True):
+        if place not in files:
+            raise CairnsError(f"{path}, annotation {number}: there is no image {place!r}.")
+    read = [
+        _read_annotation(item, len(names), f"{path}, annotation {number}")
+        for item, number in zip(items, numbers, strict=True)
+    ]
+    splits: list[Any] = [images[place].get("split") for place in places]
     return _Coco(
         names,
-        [files[item["image_id"]] for item in items],
+        [files[place] for place in places],
         splits if all(split in SPLITS for split in splits) else None,
-        [item.get("id", row) for row, item in enumerate(items)],
+        numbers,
         np.stack([points for points, _ in read]),
         [box for _, box in read],
     )
 
 
-def _read_annotation(
-    item: dict[str, Any], count: int, files: dict[Any, str], path: Path
-) -> tuple[Points, Placement]:
-    """The points (L, 2), NaN where not labelled, and the box made square with a margin."""
-    where = f"{path}, annotation {item.get('id')}"
-    if item.get("image_id") not in files:
-        raise CairnsError(f"{where}: there is no image {item.get('image_id')!r}.")
+def _json(path: Path) -> Any:
     try:
-        values = np.array(item["keypoints"], float).reshape(count, 3)
-    except (TypeError, ValueError):
+        return json.loads(path.read_bytes())
+    except RecursionError:
+        raise CairnsError(f"{path}: expected JSON; it is nested too deeply.") from None
+    except ValueError as error:  # no JSON, no text, or a number of thousands of digits
+        place = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise CairnsError(f"{path}{place}: expected JSON; {error}.") from None
+
+
+def _objects(values: Any) -> list[dict[str, Any]]:
+    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+        raise TypeError("a list of objects")
+    return values
+
+
+def _key(value: Any) -> int | str | None:
+    """An id. Files that tools wrote from tables have 1.0 in place of 1, which is the same to Python."""
+    if not isinstance(value, int | float | str | None):
+        raise TypeError("an id that is a number or text")
+    return value  # type: ignore[return-value]
+
+
+def _keypoint_names(kind: dict[str, Any]) -> tuple[str, ...]:
+    names = kind.get("keypoints") or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise TypeError("keypoints of a category, which are names")
+    return tuple(names)
+
+
+def _is_visible(item: dict[str, Any]) -> bool:
+    values = item.get("keypoints") or []
+    if not isinstance(values, list):
+        raise TypeError("keypoints of an annotation, which are numbers")
+    return any(values[2::3])
+
+
+def _file_name(name: Any) -> str:
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise TypeError("file_name of an image, which is text")
+    return name.replace("\\", "/")
+
+
+def _number_of(item: dict[str, Any], row: int) -> int | str:
+    number = item.get("id", row)
+    return number if isinstance(number, int | str) else row
+
+
+def _read_annotation(item: dict[str, Any], count: int, where: str) -> tuple[Points, Placement]:
+    """The points (L, 2), NaN where not labelled, and the box made square with a margin."""
+    values = _finite(item["keypoints"], 3 * count)
+    if values is None:
         raise CairnsError(
             f"{where}: expected {3 * count} numbers, x, y and v of each keypoint; "
             f"got {str(item['keypoints'])[:60]}."
-        ) from None
-    points = np.where(values[:, 2:] > 0, values[:, :2], np.nan)
-    bounds = around(points, 0)
-    try:
-        x, y, width, height = map(
-            float, item.get("bbox") or (bounds.x, bounds.y, bounds.width, bounds.height)
         )
-    except (TypeError, ValueError):
-        raise CairnsError(
-            f"{where}: expected the bbox x, y, width, height; got {str(item['bbox'])[:60]}."
-        ) from None
+    x_y_v = values.reshape(count, 3)
+    points = np.where(x_y_v[:, 2:] > 0, x_y_v[:, :2], np.nan)
+    if np.isnan(points).all():
+        raise CairnsError(f"{where}: expected a keypoint with v above 0; got {str(item['keypoints'])[:60]}.")
+    require_pixels(points, where)
+    bounds = around(points, 0)
+    given = item.get("bbox") or [bounds.x, bounds.y, bounds.width, bounds.height]
+    box = _finite(given, 4)
+    if box is None:
+        raise CairnsError(f"{where}: expected the bbox x, y, width, height; got {str(given)[:60]}.")
+    require_pixels(box, where)
+    x, y, width, height = box.tolist()
     edge = (1 + 2 * MARGIN) * max(width, height, 1.0)
     return points, Placement(x + width / 2 - edge / 2, y + height / 2 - edge / 2, edge, edge)
+
+
+def _finite(values: Any, count: int) -> NDArray[np.float64] | None:
+    """So many numbers, if that is what these are."""
+    try:
+        given = np.array(values, float).ravel()
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return given if len(given) == count and np.isfinite(given).all() else None
+
+
+# ---- both
+
+
+def _refuse_many(images: int, names: int, path: Path) -> None:
+    """A small file can name every landmark on an image of its own: the table of them all would not fit."""
+    if images * names > MOST:
+        raise CairnsError(
+            f"{path}: {names:,} landmarks on {images:,} images are more than the limit of {MOST:,} points."
+        )

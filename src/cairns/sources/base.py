@@ -104,13 +104,13 @@ class Subset:
         return None if whole is None else replace(whole, values=whole.values[self.indices])
 
 
-REACH = 1e7  # pixels: no image that is read is as large, and sums of such numbers stay numbers
+REACH = 100_000  # pixels: no photo has as many in a row
 
 
 def require_pixels(values: ArrayLike, where: str) -> None:
     """Refuse coordinates that no image has; NaN is none. `where` begins the sentence."""
     given = np.asarray(values, np.float64)
-    wrong = given[(np.abs(given) > REACH)]
+    wrong = given[np.abs(given) > REACH]
     if len(wrong):
         raise CairnsError(f"{where}: expected pixels; got the coordinate {wrong[0]:g}.")
 
