@@ -335,7 +335,7 @@ def person(**changes: Any) -> dict[str, Any]:
         ({"annotations": [person(keypoints=[1, math.inf, 2] * 3)]}, "annotation 5: expected 9 numbers"),
         ({"annotations": [person(keypoints=[math.nan, 1, 2] * 3)]}, "annotation 5: expected 9 numbers"),
         ({"annotations": [person(keypoints=[1, 2, -1] * 3)]}, "expected a keypoint with v above 0"),
-        ({"annotations": [person(keypoints=[1e30, 2, 2] * 3)]}, "annotation 5: expected pixels; got .* 1e.30"),
+        ({"annotations": [person(keypoints=[1e30, 2, 2] * 3)]}, "annotation 5: expected pixels; got"),
         ({"annotations": [person(bbox=[0, 0, math.inf, 1])]}, "annotation 5: expected the bbox"),
         ({"annotations": [person(bbox=[0, 0, HUGE, 1])]}, "annotation 5: expected the bbox"),
         ({"annotations": [person(bbox={"x": 1})]}, "annotation 5: expected the bbox"),

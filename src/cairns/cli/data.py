@@ -34,7 +34,7 @@ class Inspect:
     """
 
     source: Positional[tuple[str, ...]]
-    """A folder of images or videos, image files, videos, or a source name."""
+    """A folder of images or videos, image files, videos, a SLEAP file, or a source name."""
     split: Literal["train", "labels", "test"] = "train"
     """Which images: for discovery, for fitting regressors, for testing."""
     sheet: Path | None = None
@@ -57,7 +57,9 @@ def show_list() -> int:
 
     say(f"{'FOLDER or FILE...':20}your own images or videos: any common format, size and aspect")
     for name, dataset in DATASETS.items():
-        words = name if dataset.embedded else f"{name}:{'FILE' if name in ('csv', 'coco') else 'FOLDER'}"
+        words = (
+            name if dataset.embedded else f"{name}:{'FILE' if name in ('csv', 'coco', 'slp') else 'FOLDER'}"
+        )
         variants = f" ({', '.join(f'{name}-{one}' for one in dataset.variants)})" if dataset.variants else ""
         say(f"{words:20}{dataset.text}{variants}")
     return 0
@@ -72,6 +74,7 @@ def inspect(args: Inspect) -> int:
     from cairns.io import printable
     from cairns.sources import left_out, open_source, videos_and_images
     from cairns.sources.images import has_colour
+    from cairns.sources.sleap import SleapLabels
     from cairns.sources.video import Videos
     from cairns.training.prepared import square
     from cairns.training.progress import Progress
@@ -80,6 +83,8 @@ def inspect(args: Inspect) -> int:
         raise CairnsError(f"--images must be at least 1; got {args.images}.")
     video = with_values(Config(), args.video.assignments()).video
     source = open_source(args.source, args.split, video)
+    if isinstance(source, SleapLabels):
+        print("\n".join(source.summary))
     if note := left_out(*videos_and_images([Path(word) for word in args.source])):
         say(note, error=True)
     sizes: dict[str, int] = {}

@@ -61,13 +61,14 @@ DATASETS = {
     "deeplabcut": Dataset("deeplabcut:open_project", "a DeepLabCut project: its videos, its labelled frames"),
     "csv": Dataset("annotated:LandmarkTable", "your images with landmarks in a CSV file"),
     "coco": Dataset("annotated:CocoKeypoints", "your images with landmarks in a COCO keypoints file"),
+    "slp": Dataset("sleap:SleapLabels", "the labelled frames of a SLEAP file"),
 }
 
 
 def open_source(
     words: str | Path | Sequence[str | Path], split: Split = "train", video: VideoConfig = EVERY_FRAME
 ) -> Source:
-    """A folder, a list of image files or of videos, or `name:path`.
+    """A folder, a list of image files or of videos, a SLEAP file, or `name:path`.
 
     `split` matters where the dataset has splits, `video` where there are videos.
     """
@@ -86,11 +87,13 @@ def open_source(
                 raise CairnsError(f"There is no source named {name!r}; variants of {base}: {known}.")
             module, _, kind = dataset.kind.partition(":")
             opener = getattr(importlib.import_module(f"cairns.sources.{module}"), kind)
-            if base == "deeplabcut":
+            if base in ("deeplabcut", "slp"):
                 return cast(Source, opener(Path(rest), split, video))
             return cast(Source, opener(rest if dataset.embedded else Path(rest), split, variant))
         if colon and len(name) > 1:  # one letter before a colon is a drive, not a dataset
             raise CairnsError(f"There is no source named {name!r}; `cairns data list` shows them all.")
+    if len(words) == 1 and Path(first).suffix.lower() == ".slp" and Path(first).is_file():
+        return open_source(f"slp:{first}", split, video)
     from cairns.sources.folder import Folder
     from cairns.sources.video import Videos
 
