@@ -15,10 +15,8 @@ from cairns.config import Config, VideoConfig, check, load_config, with_steps, w
 from cairns.errors import CairnsError, UnreadableImage
 from cairns.predictor import Predictor, find_model
 from cairns.presets import compact, preset, tiny
-from cairns.sources import Source, open_source
-from cairns.sources.deeplabcut import LabelledFrames
+from cairns.sources import Source, of_videos, open_source
 from cairns.sources.images import has_colour
-from cairns.sources.video import Videos
 from cairns.training.run import Run
 from cairns.training.schedule import weights
 
@@ -168,7 +166,7 @@ def choose(
 
 def frame_size(source: Source, video: VideoConfig) -> tuple[int, ...]:
     """Width and height of the frames that are cropped in training: detection knows such images by it."""
-    if not video.crop or not isinstance(source, Videos | LabelledFrames):
+    if not video.crop or not of_videos(source):
         return ()
     for index in range(min(LOOKED_AT, len(source))):
         with contextlib.suppress(UnreadableImage):

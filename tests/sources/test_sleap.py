@@ -130,6 +130,7 @@ def test_pictures_in_place_of_a_video(tmp_path: Path) -> None:
     video = sio.Video.from_filename([str(tmp_path / f"{number}.png") for number in range(8)])
     source = SleapLabels(write_labels(tmp_path / "a.slp", video))
     assert [int(source.image(index)[0, 0, 0]) for index in range(3)] == [10, 40, 70]
+    assert [source.file(index) for index in range(3)] == [tmp_path / f"{number}.png" for number in (1, 4, 7)]
 
 
 def test_of_a_package_the_video_is_read(labels: Path, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def inspect(args: Inspect) -> int:
     video = with_values(Config(), args.video.assignments()).video
     source = open_source(args.source, args.split, video)
     if isinstance(source, SleapLabels):
-        print("\n".join(source.summary))
+        say(*source.summary)
     if note := left_out(*videos_and_images([Path(word) for word in args.source])):
         say(note, error=True)
     sizes: dict[str, int] = {}

@@ -28,9 +28,7 @@ from cairns.geometry import Placement
 from cairns.io import below, cell, printable
 from cairns.keypoints import KeypointMap
 from cairns.predictor import Landmarks, Predictor
-from cairns.sources import Source
-from cairns.sources.deeplabcut import LabelledFrames
-from cairns.sources.video import Videos
+from cairns.sources import Source, of_videos
 from cairns.training.progress import Progress
 
 BATCH = 64
@@ -122,7 +120,7 @@ class Detection:
 
     def _refuse_what_needs_a_video(self) -> None:
         video = self.predictor.config.video
-        told = self.box or self.whole or isinstance(self.source, Videos | LabelledFrames)
+        told = self.box or self.whole or of_videos(self.source)
         if (video.follow or video.background != "keep") and not told:
             raise CairnsError(
                 "This model looks at frames of a video, told from their background, not at single images: "

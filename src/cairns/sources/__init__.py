@@ -21,6 +21,7 @@ __all__ = [
     "Split",
     "Subset",
     "left_out",
+    "of_videos",
     "open_source",
     "videos_and_images",
     "whole_word",
@@ -100,6 +101,15 @@ def open_source(
     paths = [Path(word) for word in words]
     videos, images = videos_and_images(paths)
     return Videos(paths, video) if videos > images else Folder(paths)
+
+
+def of_videos(source: Source) -> bool:
+    """Whether its images are frames of videos, prepared as such: cropped, followed, told from the background."""
+    from cairns.sources.deeplabcut import LabelledFrames
+    from cairns.sources.sleap import SleapLabels
+    from cairns.sources.video import Videos
+
+    return isinstance(source, Videos | LabelledFrames | SleapLabels)
 
 
 def videos_and_images(paths: Sequence[Path]) -> tuple[int, int]:

@@ -80,6 +80,13 @@ class SleapLabels:
         """The video: what cross-validation must not have on both sides."""
         return f"{self.chosen[index][0]}"
 
+    def file(self, index: int) -> Path | None:
+        number, frame = self.chosen[index]
+        files = self._files(number)
+        if "file" in self.videos[number]:
+            frame = 0
+        return files[frame] if 0 <= frame < len(files) else None
+
     def image(self, index: int) -> NDArray[np.uint8]:
         number, frame = self.chosen[index]
         video, subject = self._open(number)
