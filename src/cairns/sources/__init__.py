@@ -104,7 +104,7 @@ def open_source(
 
 
 def of_videos(source: Source) -> bool:
-    """Whether its images are frames of videos, prepared as such: cropped, followed, freed of the background."""
+    """Whether its images are frames of videos, prepared as such: cropped, followed or without background."""
     from cairns.sources.deeplabcut import LabelledFrames
     from cairns.sources.sleap import SleapLabels
     from cairns.sources.video import Videos
