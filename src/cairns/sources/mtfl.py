@@ -21,7 +21,7 @@ from cairns.errors import CairnsError
 from cairns.geometry import Placement
 from cairns.io import regular
 from cairns.sources.base import Annotations, Attributes, Split, require
-from cairns.sources.images import read_image
+from cairns.sources.images import FORMATS, read_image
 
 LANDMARKS = ("left eye", "right eye", "nose", "left mouth corner", "right mouth corner")
 ATTRIBUTES = ("gender", "smile", "glasses", "pose")  # classes 1 and 2; 1 to 5 of the pose, left to right
@@ -78,7 +78,7 @@ class MTFL:
         if kind == "net_7876":
             from PIL import Image
 
-            with Image.open(regular(self.folder / self.paths[index])) as opened:
+            with Image.open(regular(self.folder / self.paths[index]), formats=FORMATS) as opened:
                 width = opened.width
             if width == 160:
                 return Placement(29, 29, 103, 103)  # about (80.5, 80.5)

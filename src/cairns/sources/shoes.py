@@ -18,7 +18,7 @@ from cairns.errors import CairnsError
 from cairns.geometry import Placement
 from cairns.sources.base import Annotations, Attributes, Split, require
 from cairns.sources.folder import Folder
-from cairns.sources.images import read_image
+from cairns.sources.images import FORMATS, read_image
 
 TESTED = 500  # images to test on, as in the paper: 49,525 of 50,025 remain
 ENOUGH = 5000  # with fewer images than this a tenth is for testing
@@ -58,7 +58,7 @@ class Shoes:
     def box(self, index: int) -> Placement | None:
         from PIL import ExifTags, Image
 
-        with Image.open(self.files[index][0]) as opened:
+        with Image.open(self.files[index][0], formats=FORMATS) as opened:
             width, height = opened.size
             if opened.getexif().get(ExifTags.Base.Orientation, 1) >= ROTATED:
                 width, height = height, width
