@@ -132,9 +132,11 @@ def race(options: Options, name: str) -> list[dict[str, Any]]:
                         raise
             spent += (time.monotonic() - started) / 60
             settings = {"resume": True}
+            training = run.config().train
             model = Autoencoder(run.config().model)
-            optimiser = optimiser_of(run.config().train, model.parameters())
-            measured = load_checkpoint(run.checkpoint_file, model, optimiser, {})
+            optimiser = optimiser_of(training, part_of(model, training).parameters())
+            average = dict(model.named_parameters()) if training.ema else {}
+            measured = load_checkpoint(run.checkpoint_file, training.steps, model, optimiser, dict(average))
             row = {"round": number, "minutes": round(spent, 2), "steps": measured}
             found.append(row | sets.errors(model))
             write_atomically(file, json.dumps(found, indent=2).encode())

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save
 
 from cairns import losses
 from cairns.config import Config
@@ -123,8 +124,8 @@ def test_a_checkpoint_goes_on_exactly_where_it_was(
 
     other = Autoencoder(micro_colour.model, seed=9)
     restored = kind(other.parameters(), lr=1e-3)
-    found: dict[str, torch.Tensor] = {}
-    assert load_checkpoint(tmp_path / "state", other, restored, found) == 3
+    found = {name: torch.zeros_like(value) for name, value in average.items()}
+    assert load_checkpoint(tmp_path / "state", 10, other, restored, found) == 3
     assert found.keys() == average.keys()
     assert all(torch.equal(found[name], average[name]) for name in average)
     for one, two in zip(model.parameters(), other.parameters(), strict=True):
@@ -147,7 +148,7 @@ def test_a_checkpoint_of_before_there_was_a_choice_of_optimiser(micro: Config, t
 
     other = Autoencoder(micro.model, seed=9)
     restored = torch.optim.Adam(other.parameters())
-    assert load_checkpoint(tmp_path / "old", other, restored, {}) == 2
+    assert load_checkpoint(tmp_path / "old", 10, other, restored, {}) == 2
     for one, two in zip(model.parameters(), other.parameters(), strict=True):
         assert torch.equal(optimiser.state[one]["exp_avg"], restored.state[two]["exp_avg"])
 
@@ -157,7 +158,7 @@ def test_a_checkpoint_before_the_first_step(micro: Config, tmp_path: Path) -> No
     save_checkpoint(tmp_path / "state", 0, model, optimiser, {})
     other = Autoencoder(micro.model, seed=9)
     restored = torch.optim.Adam(other.parameters())
-    assert load_checkpoint(tmp_path / "state", other, restored, {}) == 0
+    assert load_checkpoint(tmp_path / "state", 10, other, restored, {}) == 0
     assert not restored.state
 
 
@@ -169,7 +170,7 @@ def test_a_truncated_checkpoint_is_refused(micro: Config, tmp_path: Path, part: 
     data = path.read_bytes()
     path.write_bytes(data[: int(part * len(data))])
     with pytest.raises(CairnsError, match="damaged or no safetensors file"):
-        load_checkpoint(path, model, optimiser, {})
+        load_checkpoint(path, 10, model, optimiser, {})
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -183,7 +184,7 @@ def test_a_file_without_a_step_is_no_checkpoint(micro: Config, tmp_path: Path) -
     for metadata in (None, {"step": "many"}):
         save_tensors(tmp_path / "state", weights, metadata)
         with pytest.raises(CairnsError, match="no checkpoint of a run"):
-            load_checkpoint(tmp_path / "state", model, optimiser, {})
+            load_checkpoint(tmp_path / "state", 10, model, optimiser, {})
 
 
 def test_weights_of_another_shape_are_refused(micro: Config, tmp_path: Path) -> None:
@@ -201,3 +202,77 @@ def test_missing_and_foreign_weights_are_refused(micro: Config, tmp_path: Path) 
     for changed in ({n: v for n, v in weights.items() if n != name}, {**weights, "foreign": torch.ones(1)}):
         with pytest.raises(CairnsError, match="do not fit the model of its config"):
             load_weights(model, changed, tmp_path / "model.safetensors")
+
+
+def rewritten(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> Path:
+    """As another program, or an earlier version of this one, would write it: without a checksum."""
+    path.write_bytes(save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata))
+    return path
+
+
+def flipped(data: bytes, place: int) -> bytes:
+    return data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :]
+
+
+def test_any_change_of_a_file_is_noticed(micro: Config, tmp_path: Path) -> None:
+    """A weight, the average, the optimiser's memory, the step: the last bits and the header."""
+    path = tmp_path / "state"
+    model, optimiser = stepped(micro, 2)
+    average = {name: value.detach().clone() for name, value in model.named_parameters()}
+    save_checkpoint(path, 2, model, optimiser, average, {"recon": 1.5})
+    data = path.read_bytes()
+    for place in [*range(9, len(data), len(data) // 60), data.index(b"1.5"), data.index(b'"step":"2"') + 8]:
+        path.write_bytes(flipped(data, place))
+        with pytest.raises(CairnsError, match="damaged"):
+            load_checkpoint(path, 10, model, optimiser, average)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_without_a_checksum_numbers_must_be_finite(tmp_path: Path, value: float) -> None:
+    old = {"a": torch.arange(3), "b": torch.ones(2, dtype=torch.float16)}
+    assert load_tensors(rewritten(tmp_path / "old", old, {}))[0].keys() == old.keys()
+    with pytest.raises(CairnsError, match="old is damaged: its c holds what is no finite number"):
+        load_tensors(rewritten(tmp_path / "old", {**old, "c": torch.tensor([1.0, value])}, {}))
+
+
+@pytest.mark.parametrize("words", [
+    {"step": "999"}, {"step": "-1"}, {"step": "null"}, {"step": "true"}, {"step": "2.0"}, {"step": "1e999"},
+    {"step": "[" * 5000}, {"sums": "null"}, {"sums": "[1]"}, {"sums": '{"recon": NaN}'},
+    {"sums": '{"recon": "1"}'}, {"sums": '{"recon": 1' + "0" * 400 + "}"},
+])  # fmt: skip
+def test_a_step_is_one_of_the_run(micro: Config, tmp_path: Path, words: dict[str, str]) -> None:
+    model, optimiser = stepped(micro, 2)
+    save_checkpoint(tmp_path / "state", 2, model, optimiser, {})
+    tensors, metadata = load_tensors(tmp_path / "state")
+    assert load_checkpoint(rewritten(tmp_path / "old", tensors, metadata), 40, model, optimiser, {}) == 2
+    with pytest.raises(CairnsError, match=r"old is (damaged|no checkpoint of a run): it"):
+        load_checkpoint(rewritten(tmp_path / "old", tensors, metadata | words), 40, model, optimiser, {})
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, Muon])
+def test_tensors_are_those_of_the_model_and_its_optimiser(
+    micro: Config, tmp_path: Path, kind: type[torch.optim.Adam | Muon]
+) -> None:
+    model, optimiser = stepped(micro, 2, kind)
+    average = {name: value.detach().clone() for name, value in model.named_parameters()}
+    save_checkpoint(tmp_path / "state", 2, model, optimiser, average)
+    tensors, metadata = load_tensors(tmp_path / "state")
+    for group in ("model", "average", "optimiser"):
+        name = next(name for name in tensors if name.startswith(group) and tensors[name].ndim == 4)
+        value = tensors[name]
+        rest = {other: tensors[other] for other in tensors if other != name}
+        more = {**tensors, f"{group}/more": value.clone()}
+        others = [{**rest, name: one} for one in (value[..., :1], value.double(), value.long())]
+        for changed in (rest, more, *others):
+            path = rewritten(tmp_path / "old", changed, metadata)
+            with pytest.raises(CairnsError, match="old"):
+                load_checkpoint(path, 40, model, optimiser, average)
+
+
+def test_a_negative_variance_is_no_variance(micro: Config, tmp_path: Path) -> None:
+    """Its root would make every landmark NaN."""
+    model = Autoencoder(micro.model)
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    next(value for name, value in weights.items() if name.endswith("running_var"))[0] = -1
+    with pytest.raises(CairnsError, match="running_var is negative"):
+        load_weights(model, weights, tmp_path / "model.safetensors")

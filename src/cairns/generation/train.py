@@ -102,7 +102,7 @@ def train(
     first = 0
     sums: dict[str, float] = {}
     if run.checkpoint_file.exists():
-        first = load_checkpoint(run.checkpoint_file, adversaries, optimiser, average, sums)
+        first = load_checkpoint(run.checkpoint_file, settings.steps, adversaries, optimiser, average, sums)
         run.truncate_log(first)
     else:
         write_atomically(run.log_file, b"")

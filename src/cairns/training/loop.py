@@ -136,8 +136,10 @@ def train(
     tps = RandomTPS(config.warp, config.model)
     first = 0
     sums: dict[str, float] = {}  # of the losses since the last line of the log
+    if settings.ema:
+        average = {name: value.detach().clone() for name, value in model.named_parameters()}
     if run.checkpoint_file.exists():
-        first = load_checkpoint(run.checkpoint_file, model, optimiser, average, sums)
+        first = load_checkpoint(run.checkpoint_file, settings.steps, model, optimiser, average, sums)
         run.truncate_log(first)
     else:
         line: dict[str, float] = {"step": 0}
@@ -146,8 +148,6 @@ def train(
             recalibrate(untrained, batches(images, rows, min(256, len(rows)), settings))
             line["warp_error"] = float(warp_errors(untrained, checks).mean())
         write_atomically(run.log_file, (json.dumps(line) + "\n").encode())
-    if settings.ema and not average:
-        average = {name: value.detach().clone() for name, value in model.named_parameters()}
 
     log_every = max(1, settings.steps // LOG_TIMES)
     keep_maps_at = {round(part * settings.steps) for part in EVOLUTION} if moves else set()
