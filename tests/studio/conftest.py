@@ -21,6 +21,7 @@ from cairns.generation.networks import Adversaries
 from cairns.generation.sampler import Sampler
 from cairns.generation.train import recalibrate
 from cairns.studio.server import Studio, create_app
+from cairns.studio.serving import configure
 from cairns.training.run import Run
 
 
@@ -73,9 +74,7 @@ class Served:
 @contextmanager
 def serving(studio: Studio) -> Iterator[Served]:
     listener = bind("127.0.0.1", 0)
-    server = uvicorn.Server(
-        uvicorn.Config(create_app(studio), log_level="warning", access_log=False, lifespan="off")
-    )
+    server = uvicorn.Server(configure(create_app(studio), studio.limits))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

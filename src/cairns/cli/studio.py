@@ -51,7 +51,8 @@ def main(argv: Sequence[str]) -> int:
     try:
         import uvicorn
 
-        from cairns.studio.server import HELD, LOOPBACK, Studio, create_app
+        from cairns.studio.server import HELD, Studio, create_app
+        from cairns.studio.serving import LOOPBACK, configure
     except ImportError as error:
         missing = str(error.name).partition(".")[0]
         raise CairnsError(f"The studio needs {missing}: pip install 'cairns[studio]'.") from None
@@ -74,9 +75,8 @@ def main(argv: Sequence[str]) -> int:
     say(f"The studio is at {address}", "Ctrl-C ends it.")
     if not args.no_browser:
         threading.Timer(0.5, lambda: webbrowser.open(address)).start()
-    config = uvicorn.Config(create_app(studio), log_level="warning", access_log=False, lifespan="off")
     with contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listener])
+        uvicorn.Server(configure(create_app(studio), studio.limits)).run(sockets=[listener])
     return 0
 
 
@@ -88,7 +88,8 @@ def bind(host: str, port: int) -> socket.socket:
         raise CairnsError(f"--port must be between 0 and 65535; got {port}.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for candidate in range(port, min(port + 20, 65535) + 1) if port else (0,):
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, or asyncio leaves
+        # out TCP_NODELAY, and answers wait 40 ms for the client's next acknowledgement
         if os.name == "posix":  # elsewhere it would share a port that is in use
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

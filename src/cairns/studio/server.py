@@ -7,10 +7,8 @@ run at once: the others wait.
 
 from __future__ import annotations
 
+import asyncio
 import io
-import ipaddress
-import json
-import re
 import secrets
 import threading
 import time
@@ -31,6 +29,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 
 from cairns.editing.editor import Code, Editor
 from cairns.editing.photo import put_back
@@ -40,17 +39,16 @@ from cairns.generation.sampler import Sampler
 from cairns.geometry import extract
 from cairns.palette import colours, hexadecimal
 from cairns.sources.images import read_image, to_channels
+from cairns.studio.serving import LIMITS, LOOPBACK, Limits, Refused, announced, body, ours, payload
 
 PAGE = Path(__file__).parent / "page"
 MAX_BYTES = 24_000_000  # of an upload
 MAX_PIXELS = 40_000_000  # of an uploaded image
-MAX_JSON = 100_000
 HELD = 48  # images in memory; the one used longest ago goes
 SHOWN = 1600  # pixels: the longer edge of a photo that is sent back
 SQUARE = 384  # pixels: the edge of the crop on which the page draws the landmarks
 DECODES = 2  # at once
 FRAMES = 40  # of a saved morph
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 @dataclass(frozen=True)
@@ -65,14 +63,6 @@ class Opened:
     turn: int  # which image it was to be opened
 
 
-class Refused(Exception):
-    """A request that gets a status and one sentence."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status, self.sentence = status, sentence
-
-
 class Studio:
     """The state behind the page: the model, and the images that are open."""
 
@@ -82,12 +72,15 @@ class Studio:
         token: str = "",
         hosts: frozenset[str] = LOOPBACK,
         sampler: Sampler | None = None,
+        limits: Limits = LIMITS,
     ) -> None:
         self.editor, self.token, self.hosts = editor, token, hosts
         self.sampler = sampler  # of a model that comes with a generator
         self.opened: OrderedDict[str, Opened] = OrderedDict()
         self.turns = count()
         self.lock = threading.Lock()  # images are opened in other threads than they are asked for
+        self.limits = limits
+        self.bodies = asyncio.Semaphore(limits.bodies)
         self.limiter: anyio.CapacityLimiter | None = None  # needs a running loop
 
     def open(self, name: str, pixels: NDArray[np.uint8]) -> str:
@@ -150,10 +143,18 @@ class Studio:
 
     async def upload(self, request: Request) -> Response:
         name = unquote(request.headers.get("x-name", "image"))[:80]
-        data = await body(request, MAX_BYTES)
-        if not data:
-            raise Refused(400, "The upload is empty.")
-        number = await self.work(lambda: self.open(name, decode_upload(data)))
+        announced(request, MAX_BYTES)  # too large a body need not wait
+        try:
+            await asyncio.wait_for(self.bodies.acquire(), self.limits.body)
+        except TimeoutError:
+            raise Refused(503, "Too many uploads are on their way; try again.") from None
+        try:
+            data = await body(request, MAX_BYTES, self.limits.body)
+            if not data:
+                raise Refused(400, "The upload is empty.")
+            number = await self.work(lambda: self.open(name, decode_upload(data)))
+        finally:
+            self.bodies.release()
         return JSONResponse(self.describe(number, self.get(number)), 201)
 
     async def picture(self, request: Request) -> Response:
@@ -168,7 +169,7 @@ class Studio:
     async def render(self, request: Request) -> Response:
         """Landmarks (and an appearance) to a picture."""
         started = time.perf_counter()
-        asked = await payload(request)
+        asked = await payload(request, self.limits.body)
         image = self.get(asked.get("id"))
         code, make = self.code_of(image, asked), self.maker(asked)
         kind = asked.get("kind", "decoded")
@@ -188,7 +189,7 @@ class Studio:
 
     async def morph(self, request: Request) -> Response:
         """A saved animation from the image as it is to the landmarks given."""
-        asked = await payload(request)
+        asked = await payload(request, self.limits.body)
         image, ending = self.get(asked.get("id")), asked.get("format")
         writers = {"gif": (gif, "image/gif"), "mp4": (mp4, "video/mp4"), "png": (strip, "image/png")}
         if not isinstance(ending, str) or ending not in writers:
@@ -254,14 +255,12 @@ class Studio:
 
     async def encoded(self, pixels: NDArray[np.uint8], photo: bool = False) -> Response:
         data = await self.work(lambda: picture_bytes(pixels, photo))
-        return Response(
-            data, media_type="image/jpeg" if photo else "image/png", headers={"cache-control": "no-store"}
-        )
+        return Response(data, media_type="image/jpeg" if photo else "image/png")
 
 
-def create_app(studio: Studio) -> Starlette:
+def create_app(studio: Studio) -> ASGIApp:
     async def index(request: Request) -> Response:
-        return FileResponse(PAGE / "index.html", headers=PAGE_HEADERS)
+        return FileResponse(PAGE / "index.html")
 
     routes = [
         Route("/", guarded(studio, index)),
@@ -274,84 +273,31 @@ def create_app(studio: Studio) -> Starlette:
     ]
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False  # a redirect would repeat whatever host was asked for
-    return app
+    return ours(app, studio.hosts, any_address=bool(studio.token))
 
 
-PAGE_HEADERS = {
-    "content-security-policy": "default-src 'self'; img-src 'self' blob:; connect-src 'self' blob:; "
-    "frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-}
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def guarded(studio: Studio, endpoint: Endpoint) -> Endpoint:
-    """Who may ask, and every refusal as JSON."""
+    """Only for those who have the token, and every refusal as JSON."""
 
     async def answer(request: Request) -> Response:
         try:
-            check_caller(studio, request)
+            given = request.headers.get("x-token") or request.query_params.get("token", "")
+            if studio.token and not secrets.compare_digest(given.encode(), studio.token.encode()):
+                raise Refused(401, "The token is missing or wrong; use the address that the studio printed.")
             return await endpoint(request)
         except Refused as refused:
-            return JSONResponse({"error": refused.sentence}, refused.status)
+            return refused.response()
         except UnreadableImage as error:
-            return JSONResponse({"error": f"This is {error}."}, 415)
+            return Refused(415, f"This is {error}.").response()
         except CairnsError as error:
-            return JSONResponse({"error": str(error)}, 422)
+            return Refused(422, str(error)).response()
         except ClientDisconnect:
             return Response(status_code=400)
 
     return answer
-
-
-def check_caller(studio: Studio, request: Request) -> None:
-    """The host must be ours (no other name leads here), a browser's origin too, and the token right."""
-    host = request.headers.get("host", "").lower()
-    name = re.sub(r":\d*$", "", host).strip("[]")
-    # Others may call by any of our addresses: a page that rebinds its name to one still sends the name.
-    if name not in studio.hosts and not (studio.token and is_address(name)):
-        raise Refused(403, "This studio does not answer to that host name.")
-    origin = request.headers.get("origin")
-    if origin is not None and origin.partition("://")[2] != host:
-        raise Refused(403, "Requests from other pages are not answered.")
-    given = request.headers.get("x-token") or request.query_params.get("token", "")
-    if studio.token and not secrets.compare_digest(given.encode(), studio.token.encode()):
-        raise Refused(401, "The token is missing or wrong; use the address that the studio printed.")
-
-
-def is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
-async def body(request: Request, most: int) -> bytes:
-    """The request's body, refused as soon as it is too large."""
-    announced = request.headers.get("content-length", "0")
-    parts: list[bytes] = []
-    size = 0
-    too_large = Refused(413, f"More than {most / 1e6:g} MB are not accepted.")
-    if announced.isdecimal() and int(announced) > most:
-        raise too_large
-    async for part in request.stream():
-        size += len(part)
-        if size > most:
-            raise too_large
-        parts.append(part)
-    return b"".join(parts)
-
-
-async def payload(request: Request) -> dict[str, Any]:
-    try:
-        found = json.loads(await body(request, MAX_JSON))
-    except (ValueError, RecursionError):
-        raise Refused(400, "The request is not JSON.") from None
-    if not isinstance(found, dict):
-        raise Refused(400, "The request must be a JSON object.")
-    return found
 
 
 def landmarks_of(points: object, count: int) -> NDArray[np.float64]:
