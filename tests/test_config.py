@@ -298,12 +298,23 @@ def test_load_config_reads_a_config_and_a_run(tmp_path: Path) -> None:
     assert load_config(run) == config
 
 
-@pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe\x00"])
+@pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe\x00", 5000 * b"[" + 5000 * b"]"])
 def test_load_config_names_an_unreadable_file(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.json"
     path.write_bytes(content)
     with pytest.raises(CairnsError, match=r"broken\.json"):
         load_config(path)
+
+
+def test_a_wrong_value_is_quoted_in_part(tmp_path: Path) -> None:
+    path = tmp_path / "long.json"
+    path.write_text(json.dumps({"preset": "tiny", "model": {"detector": ["x" * 70_000], "channels": 1}}))
+    with pytest.raises(CairnsError) as caught:
+        load_config(path)
+    assert len(str(caught.value)) < 200
+    with pytest.raises(CairnsError) as caught:
+        with_values(Config(), [70_000 * "x"])
+    assert len(str(caught.value)) < 200
 
 
 def test_load_config_names_a_missing_file(tmp_path: Path) -> None:

@@ -303,6 +303,13 @@ def test_a_box_without_an_area_is_refused(text: str) -> None:
     assert repr(text) in str(caught.value)
 
 
+@pytest.mark.parametrize("text", ["0,0,1e9,9", "1e15,0,9,9", "0,-1e6,9,9"])
+def test_a_box_that_no_photo_has_is_refused(text: str) -> None:
+    """It would take memory for each of its pixels."""
+    with pytest.raises(CairnsError, match=r"numbers up to 100,000 pixels; got"):
+        parse_box(text)
+
+
 def points_of(seed: int, *shape: int) -> torch.Tensor:
     return torch.rand(*shape, 2, generator=torch.Generator().manual_seed(seed))
 

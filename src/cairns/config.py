@@ -19,6 +19,7 @@ from cairns.errors import CairnsError
 from cairns.io import regular
 
 MAX_LANDMARKS = 100
+SHOWN = 80  # characters of a wrong value in a sentence
 MAX_LOOKS = 16
 
 
@@ -164,16 +165,16 @@ def with_values(config: Config, assignments: typing.Sequence[str]) -> Config:
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
         if not equals:
-            raise CairnsError(f"--set takes name=value, such as losses.sep=0; got {assignment!r}.")
+            raise CairnsError(f"--set takes name=value, such as losses.sep=0; got {_shown(assignment)}.")
         *parents, leaf = path.split(".")
         node: Any = tree
         for parent in parents:
             node = node.get(parent) if isinstance(node, dict) else None
         if not isinstance(node, dict) or leaf not in node or isinstance(node[leaf], dict):
-            raise CairnsError(f"--set: the config has no value {path!r}; see config.json of any run.")
+            raise CairnsError(f"--set: the config has no value {_shown(path)}; see config.json of any run.")
         try:
             node[leaf] = json.loads(text)
-        except ValueError:  # no JSON, or a number of thousands of digits
+        except (ValueError, RecursionError):  # no JSON, or a number of thousands of digits
             node[leaf] = text
     return from_dict(tree)
 
@@ -197,6 +198,8 @@ def load_config(path: Path) -> Config:
         raise CairnsError(f"There is no file {path}.") from None
     except (OSError, ValueError) as error:
         raise CairnsError(f"{path} is not a readable JSON config: {error}.") from None
+    except RecursionError:
+        raise CairnsError(f"{path} is not a readable JSON config: it is nested too deeply.") from None
     return from_dict(tree["config"] if isinstance(tree, dict) and "config" in tree else tree)
 
 
@@ -314,24 +317,24 @@ def build(kind: Any, value: Any, where: str) -> Any:
     """Turn plain JSON into `kind`, one of the few kinds that configs are made of."""
     if dataclasses.is_dataclass(kind):
         if not isinstance(value, dict):
-            raise CairnsError(f"{where} must be an object; got {value!r}.")
+            raise CairnsError(f"{where} must be an object; got {_shown(value)}.")
         hints = typing.get_type_hints(kind)
         unknown = sorted(set(value) - set(hints))
         if unknown:
-            raise CairnsError(f"{where} has an unknown name {unknown[0]!r}.")
+            raise CairnsError(f"{where} has an unknown name {_shown(unknown[0])}.")
         parts = {name: build(hints[name], part, f"{where}.{name}") for name, part in value.items()}
         return typing.cast(Any, kind)(**parts)
     origin = typing.get_origin(kind)
     if origin is Literal:
         if value not in typing.get_args(kind):
-            raise CairnsError(f"{where} must be one of {typing.get_args(kind)}; got {value!r}.")
+            raise CairnsError(f"{where} must be one of {typing.get_args(kind)}; got {_shown(value)}.")
         return value
     if origin is tuple:
         if not isinstance(value, list | tuple):
-            raise CairnsError(f"{where} must be a list; got {value!r}.")
+            raise CairnsError(f"{where} must be a list; got {_shown(value)}.")
         inner = typing.get_args(kind)
         if inner[-1] is not types.EllipsisType and inner[-1] is not ... and len(value) != len(inner):
-            raise CairnsError(f"{where} must have {len(inner)} values; got {value!r}.")
+            raise CairnsError(f"{where} must have {len(inner)} values; got {_shown(value)}.")
         return tuple(build(inner[0], part, where) for part in value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         try:
@@ -339,5 +342,11 @@ def build(kind: Any, value: Any, where: str) -> Any:
         except OverflowError:
             raise CairnsError(f"{where} is too large a number.") from None
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise CairnsError(f"{where} must be of type {kind.__name__}; got {value!r}.")
+        raise CairnsError(f"{where} must be of type {kind.__name__}; got {_shown(value)}.")
     return value
+
+
+def _shown(value: Any) -> str:
+    """What was found, short enough for a sentence."""
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

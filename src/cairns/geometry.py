@@ -21,6 +21,7 @@ from torch import Tensor
 from cairns.errors import CairnsError
 
 Fit = Literal["pad", "crop", "stretch"]
+REACH = 100_000  # pixels: no photo has as many in a row
 ENOUGH = 4  # an image is first shrunk by whole numbers to no less than this many times the wanted size
 
 
@@ -61,9 +62,12 @@ def parse_box(text: str) -> Placement:
     try:
         x, y, width, height = (float(part) for part in text.split(","))
     except ValueError:
-        raise CairnsError(f"A box is LEFT,TOP,WIDTH,HEIGHT in pixels; got {text!r}.") from None
-    if not all(math.isfinite(value) for value in (x, y, width, height)) or min(width, height) < 1:
-        raise CairnsError(f"A box is at least one pixel wide and high; got {text!r}.")
+        raise CairnsError(f"A box is LEFT,TOP,WIDTH,HEIGHT in pixels; got {text[:80]!r}.") from None
+    sides = (x, y, width, height)
+    if not all(math.isfinite(value) for value in sides) or min(width, height) < 1:
+        raise CairnsError(f"A box is at least one pixel wide and high; got {text[:80]!r}.")
+    if max(map(abs, sides)) > REACH:
+        raise CairnsError(f"A box has numbers up to {REACH:,} pixels; got {text[:80]!r}.")
     return Placement(x, y, width, height)
 
 

@@ -72,6 +72,7 @@ def test_two_names_may_change_places(cairns: Call, run: Run) -> None:
         (["1=snout", "2=snout"], "Two of the landmarks would be called 'snout'; names must differ"),
         (["1=0"], "Two of the landmarks would be called '0'"),
         (["0=snout", "5=x"], "are 0 to 3; got 5"),
+        ([5000 * "9" + "=x"], "are 0 to 3; got 99"),
         (["0=\x1b[31mred"], r"have 1 to 64 printable characters; got '\x1b[31mred'"),
         (["0=" + 65 * "a"], "have 1 to 64 printable characters"),
     ],

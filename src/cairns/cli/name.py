@@ -28,7 +28,7 @@ class Name:
 def main(argv: Sequence[str]) -> int:
     args = tyro.cli(Name, prog="cairns name", args=argv)
     from cairns.errors import CairnsError
-    from cairns.keypoints import check_names
+    from cairns.keypoints import LONGEST, check_names
     from cairns.training.run import Run
 
     run = Run(args.model)
@@ -37,9 +37,9 @@ def main(argv: Sequence[str]) -> int:
     for word in args.names:
         number, equals, name = word.partition("=")
         if not equals or not number.isdecimal():
-            raise CairnsError(f"Give NUMBER=NAME, such as 3=snout; got {word!r}.")
-        if int(number) >= count:
-            raise CairnsError(f"The landmarks of {args.model} are 0 to {count - 1}; got {number}.")
+            raise CairnsError(f"Give NUMBER=NAME, such as 3=snout; got {word[:80]!r}.")
+        if len(number) > LONGEST or int(number) >= count:
+            raise CairnsError(f"The landmarks of {args.model} are 0 to {count - 1}; got {number[:80]}.")
         names[int(number)] = name.strip() or number
     if args.names:
         check_names(names, "the landmarks")

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
-from cairns.geometry import Placement, around
+from cairns.geometry import REACH, Placement, around
 from cairns.io import named
-from cairns.sources.base import REACH, Annotations, Attributes, Split, require, require_pixels
+from cairns.sources.base import Annotations, Attributes, Split, require, require_pixels
 from cairns.sources.images import read_image
 
 SPLITS = ("train", "labels", "test")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cairns.errors import CairnsError
-from cairns.geometry import Placement
+from cairns.geometry import REACH, Placement
 from cairns.io import regular
 
 # What landmarks are discovered on, what regressors and classifiers are fitted on, what is measured on.
@@ -102,9 +102,6 @@ class Subset:
     def attributes(self) -> Attributes | None:
         whole = self.source.attributes
         return None if whole is None else replace(whole, values=whole.values[self.indices])
-
-
-REACH = 100_000  # pixels: no photo has as many in a row
 
 
 def require_pixels(values: ArrayLike, where: str) -> None:
