@@ -13,6 +13,8 @@ from cairns.errors import CairnsError
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet would compute
 
+PART = ".part"  # ends the name of a file that is being written
+
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # Unicode's control and format characters, surrogates, line ends
 JOINERS = "\u200c\u200d"  # format characters that words of some languages, and emoji, are written with
 
@@ -20,9 +22,10 @@ JOINERS = "\u200c\u200d"  # format characters that words of some languages, and 
 def write_atomically(path: Path, data: bytes) -> None:
     """After a crash at any moment the file is the old one or the new one, whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".part")
+    temporary = path.with_name(path.name + PART)
+    temporary.unlink(missing_ok=True)  # left by a kill, or put there: a pipe, or a link to another file
     try:
-        with temporary.open("wb") as stream:
+        with temporary.open("xb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())

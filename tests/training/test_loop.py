@@ -267,8 +267,8 @@ def stopped(drive: Callable[[list], dict[str, Any]]) -> dict[str, Any]:
         {"at": f"{loops}:step_losses", "call": 3},  # before the first checkpoint
         {"at": f"{loops}:save_checkpoint", "call": 2},  # a line is logged, its checkpoint is not written
         {"at": f"{loops}:save_checkpoint", "call": 1, "when": "after"},
-        {"at": "cairns.training.checkpoint:os.fsync", "call": 3},  # in the middle of writing a checkpoint
-        {"at": f"{loops}:np.savez_compressed", "call": 2},  # before keeping detection maps
+        {"at": "cairns.io:os.fsync", "call": 3},  # in the middle of writing a checkpoint
+        {"at": f"{loops}:save_arrays", "call": 2},  # before keeping detection maps
         {"at": f"{loops}:save_tensors", "call": 1, "when": "after"},  # the model is written, nothing else
         None,
     ]

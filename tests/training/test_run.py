@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial, partialmethod
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from cairns.config import Config
+from cairns.config import Config, with_steps
 from cairns.errors import CairnsError
-from cairns.training.run import Run, claim, lock, set_aside
+from cairns.training import loop
+from cairns.training.claim import claim, discard, set_aside
+from cairns.training.run import Run
+
+
+def refused(claimed: AbstractContextManager[Run]) -> None:
+    """Enter what should not be entered."""
+    with claimed:
+        pass
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -52,28 +66,30 @@ def test_a_new_or_empty_folder_may_be_claimed(tmp_path: Path, exists: bool) -> N
     folder = tmp_path / "run"
     if exists:
         folder.mkdir()
-    assert claim(folder, resume=False, overwrite=False).folder == folder
+    with claim(folder, resume=False, overwrite=False) as run:
+        assert run.folder == folder
+    assert folder.exists() == exists  # nothing was written
 
 
 def test_an_unfinished_run_is_not_touched(started: Run) -> None:
     before = contents(started.folder)
     with pytest.raises(CairnsError, match="already holds an unfinished run: go on with --resume"):
-        claim(started.folder, resume=False, overwrite=False)
+        refused(claim(started.folder, resume=False, overwrite=False))
     assert contents(started.folder) == before
 
 
 def test_a_finished_run_is_not_touched(finished: Run) -> None:
     before = contents(finished.folder)
     with pytest.raises(CairnsError, match="already holds a finished run"):
-        claim(finished.folder, resume=False, overwrite=False)
+        refused(claim(finished.folder, resume=False, overwrite=False))
     assert contents(finished.folder) == before
 
 
 def test_overwrite_sets_the_old_run_aside(finished: Run) -> None:
     """It is gone from its place, and whole until the new run has its images."""
     before = contents(finished.folder)
-    run = claim(finished.folder, resume=False, overwrite=True)
-    aside = set_aside(run)
+    with claim(finished.folder, resume=False, overwrite=True) as run:
+        aside = set_aside(run)
     assert aside is not None
     assert contents(aside) == before
     assert set_aside(run) is None
@@ -84,14 +100,15 @@ def test_overwrite_sets_the_old_run_aside(finished: Run) -> None:
 
 def test_resume_keeps_everything(started: Run) -> None:
     before = contents(started.folder)
-    assert claim(started.folder, resume=True, overwrite=False) == started
+    with claim(started.folder, resume=True, overwrite=False) as run:
+        assert run == started
     assert contents(started.folder) == before
 
 
 def test_there_must_be_a_run_to_resume(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nothing"):
         with pytest.raises(CairnsError, match=r"no run folder: it has no config\.json"):
-            claim(folder, resume=True, overwrite=False)
+            refused(claim(folder, resume=True, overwrite=False))
     assert not (tmp_path / "nothing").exists()
 
 
@@ -99,7 +116,7 @@ def test_there_must_be_a_run_to_resume(tmp_path: Path) -> None:
 def test_a_folder_of_something_else_is_never_touched(tmp_path: Path, overwrite: bool) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(CairnsError, match="not empty and holds no run"):
-        claim(tmp_path, resume=False, overwrite=overwrite)
+        refused(claim(tmp_path, resume=False, overwrite=overwrite))
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
@@ -109,7 +126,7 @@ def test_a_config_of_something_else_does_not_make_a_run(tmp_path: Path, text: st
     (tmp_path / "config.json").write_text(text)
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(CairnsError):
-        claim(tmp_path, resume=False, overwrite=True)
+        refused(claim(tmp_path, resume=False, overwrite=True))
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
     assert (tmp_path / "config.json").read_text() == text
 
@@ -118,7 +135,7 @@ def test_a_config_of_something_else_does_not_make_a_run(tmp_path: Path, text: st
 def test_a_file_is_no_folder(tmp_path: Path, overwrite: bool) -> None:
     (tmp_path / "file").write_text("here")
     with pytest.raises(CairnsError, match="is a file; --out names a folder"):
-        claim(tmp_path / "file", resume=False, overwrite=overwrite)
+        refused(claim(tmp_path / "file", resume=False, overwrite=overwrite))
     assert (tmp_path / "file").read_text() == "here"
 
 
@@ -153,12 +170,91 @@ def test_a_folder_that_another_training_writes_into_is_left_alone(
     started: Run, resume: bool, overwrite: bool
 ) -> None:
     before = contents(started.folder)
-    with started.log_file.open("a") as log:
-        lock(log, started.folder)
+    with claim(started.folder, resume=True, overwrite=False):
         with pytest.raises(CairnsError, match="Another training is writing"):
-            claim(started.folder, resume=resume, overwrite=overwrite)
-    assert contents(started.folder) == before
-    assert claim(started.folder, resume=True, overwrite=False) == started  # its end frees the folder
+            refused(claim(started.folder, resume=resume, overwrite=overwrite))
+        assert contents(started.folder) == before
+    with claim(started.folder, resume=True, overwrite=False):
+        pass  # its end frees the folder
+
+
+def test_a_second_resume_waits_for_no_images(
+    micro: Config, tmp_path: Path, make_source: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one is preparing them: the second would write into the same files."""
+    source = make_source([np.full((28, 28, 1), 9 * i, np.uint8) for i in range(12)])
+    config = with_steps(micro, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(source, "image", killed)
+        with pytest.raises(KeyboardInterrupt):
+            loop.train(config, source, tmp_path / "run")
+    refusals, taken = [], source.image
+
+    def image(index: int) -> np.ndarray:
+        with pytest.raises(CairnsError, match="Another training is writing") as caught:
+            loop.train(config, make_source(source.images), tmp_path / "run", resume=True)
+        refusals.append(caught)
+        return taken(index)
+
+    monkeypatch.setattr(source, "image", image)
+    assert loop.train(config, source, tmp_path / "run", resume=True).finished
+    assert len(refusals) == 12
+
+
+def killed(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_what_a_kill_left_half_written_is_no_other_programs(tmp_path: Path) -> None:
+    """config.json is the first file of a run."""
+    (tmp_path / "config.json.part").write_text("{")
+    with claim(tmp_path, resume=False, overwrite=False):
+        assert not list(tmp_path.iterdir())
+    (tmp_path / "config.json.part").write_text("{")
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(CairnsError, match="not empty and holds no run"):
+        refused(claim(tmp_path, resume=False, overwrite=True))
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_replacement_killed_at_any_moment_loses_nothing(
+    finished: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old run comes back, unless the new one has its images."""
+    old = contents(finished.folder)
+
+    def replace() -> None:
+        with claim(finished.folder, resume=False, overwrite=True) as run:
+            aside = set_aside(run)
+            assert aside is not None
+            run.start(Config(), ("new",))
+            run.cache_folder.mkdir()
+            (run.cache_folder / "images.bin").write_bytes(b"new")
+            discard(run, aside)
+
+    for moment in itertools.count(1):
+        calls = itertools.count(1)
+
+        def kill(taken: Callable[..., Any], *args: Any, **words: Any) -> Any:
+            if next(calls) == moment:  # noqa: B023
+                raise KeyboardInterrupt
+            return taken(*args, **words)
+
+        with monkeypatch.context() as patch:
+            for name in ("rename", "unlink", "mkdir", "rmdir"):
+                patch.setattr(Path, name, partialmethod(partial(kill, getattr(Path, name))))
+            try:
+                replace()
+            except KeyboardInterrupt:
+                pass
+            else:
+                break
+        with pytest.raises(CairnsError, match="already holds"):
+            refused(claim(finished.folder, resume=False, overwrite=False))
+        with claim(finished.folder, resume=False, overwrite=True):
+            assert contents(finished.folder) == old
+    assert moment > 10
+    assert contents(finished.folder) == old
 
 
 @pytest.mark.parametrize("shape", [[[0.5, 0.5]], [[0.5]] * 4, "round", [[0.1, "x"]] * 4])

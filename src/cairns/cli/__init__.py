@@ -71,9 +71,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return complain("There is no space left on the disk; what was saved before is kept.")
-        if error.filename is None:
-            raise
-        return complain(f"{error.filename}: {error.strerror}.")
+        if error.errno == errno.EFBIG:
+            return complain("A file would exceed the limit of its size (ulimit -f); what was saved is kept.")
+        where = f"{error.filename}: " if error.filename else "Reading or writing failed: "
+        return complain(f"{where}{error.strerror or error}.")
     except KeyboardInterrupt:
         say("", "cairns: interrupted.", error=True)
         return 1

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cairns.errors import CairnsError
 from cairns.generation.config import GeneratorConfig, from_dict
-from cairns.io import write_atomically
+from cairns.io import PART, write_atomically
 from cairns.training.run import GENERATOR_MODEL, Run
 
 
@@ -36,17 +36,19 @@ class GeneratorRun(Run):
         return from_dict(self.meta()["config"])
 
     def begin(self, settings: GeneratorConfig, source: Sequence[str], model: Run) -> None:
-        """Copy the landmark model, then write config.json."""
+        """Write config.json, and copy the landmark model."""
         import torch
 
         from cairns import __version__
 
-        self.landmarks.folder.mkdir(parents=True, exist_ok=True)
+        copy = self.folder / f"{GENERATOR_MODEL}{PART}"  # a folder without config.json must hold nothing else
+        copy.mkdir(parents=True, exist_ok=True)
         for file in (model.config_file, model.model_file):
-            shutil.copyfile(file, self.landmarks.folder / file.name)
+            shutil.copyfile(file, copy / file.name)
         versions = {"cairns": __version__, "torch": torch.__version__, "python": platform.python_version()}
         meta = {"config": dataclasses.asdict(settings), "source": list(source), "versions": versions}
         write_atomically(self.config_file, json.dumps(meta, indent=2).encode())
+        copy.rename(self.landmarks.folder)
 
 
 def is_generator(folder: Path) -> bool:

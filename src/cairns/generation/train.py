@@ -7,6 +7,7 @@ import json
 import math
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,9 @@ from cairns.model.autoencoder import Autoencoder
 from cairns.predictor import Predictor, find_model
 from cairns.sources.base import Source
 from cairns.training import schedule
+from cairns.training.arrays import load_array, save_array, save_arrays
 from cairns.training.checkpoint import load_checkpoint, save_checkpoint, save_tensors
+from cairns.training.claim import claim, discard, drop, set_aside
 from cairns.training.loop import (
     CHECKPOINT_SECONDS,
     LOG_TIMES,
@@ -42,7 +45,6 @@ from cairns.training.loop import (
 )
 from cairns.training.prepared import Prepared, prepare, to_tensor
 from cairns.training.progress import Progress
-from cairns.training.run import claim, discard, lock, set_aside
 from cairns.training.step import generator_of
 
 SHOWN = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)  # of the run: when samples are kept
@@ -63,11 +65,17 @@ def train(
     With `resume` the folder's own model and settings are used. A run that was killed and resumed ends with
     the weights of one that was not (bit for bit on one thread).
     """
-    run = GeneratorRun(claim(out, resume=resume, overwrite=overwrite).folder)
-    if resume:
-        settings = run.settings()
-        if run.finished:
-            return run
+    run = GeneratorRun(out)
+    with claim(out, resume=resume, overwrite=overwrite):
+        if not (resume and run.finished):
+            train_in(run, run.settings() if resume else settings, model, source, resume)
+    return run
+
+
+def train_in(
+    run: GeneratorRun, settings: GeneratorConfig, model: str | Path, source: Source, resume: bool
+) -> None:
+    """Training itself, in a folder that is kept for it."""
     predictor = Predictor.load(run.folder if resume else model)
     config = predictor.config
     adversaries = Adversaries(settings, config.model)  # refused, if at all, before anything is written
@@ -85,12 +93,11 @@ def train(
     except BaseException as error:
         # Without its config.json a run could be neither resumed nor replaced.
         useless = isinstance(error, CairnsError) or not run.config_file.exists()
-        if aside or (not resume and useless and run.folder.is_dir()):
+        if (aside or (not resume and useless)) and run.folder.is_dir():
             discard(run, aside)
         raise
-    if aside:
-        shutil.rmtree(aside)
-    np.savez_compressed(run.samples_file, pixels=held_out, skipped=json.dumps(images.skipped))
+    drop(run)
+    save_arrays(run.samples_file, pixels=held_out, skipped=np.array(json.dumps(images.skipped)))
     checks = landmarks_of(predictor, to_tensor(held_out))
 
     detector = predictor.model.requires_grad_(False)  # fixed, in evaluation mode
@@ -112,7 +119,6 @@ def train(
     saved_at = time.monotonic()
     bar = Progress("training", settings.steps, per_step=settings.batch_size, done=first)
     with interruptible() as interrupted, bar, run.log_file.open("a") as log:
-        lock(log, out)
         for step in range(first, settings.steps):
             if step in show_at:
                 keep_samples(run, averaged(generator, average), settings, held_out, checks, step)
@@ -160,6 +166,7 @@ def train(
                 log.flush()
                 sums = {}
             bar.update(done, "  ".join(f"{name} {term.item():.3g}" for name, term in terms.items()))
+            run.check_there(log)
             stop = interrupted.is_set()
             due = time.monotonic() - saved_at > CHECKPOINT_SECONDS
             if stop or due or done == settings.steps:
@@ -167,7 +174,7 @@ def train(
                 saved_at = time.monotonic()
             if stop and done < settings.steps:
                 raise Interrupted(
-                    f"Stopped at step {done} of {settings.steps}; everything is saved in {out}."
+                    f"Stopped at step {done} of {settings.steps}; everything is saved in {run.folder}."
                 )
         rate = bar.rate
 
@@ -180,7 +187,6 @@ def train(
     save_tensors(run.model_file, final.state_dict())
     finish(run, Sampler(final, predictor, settings), images, held_out, checks, rate)
     shutil.rmtree(run.cache_folder)
-    return run
 
 
 def gradients(
@@ -238,22 +244,17 @@ def landmarks_of(predictor: Predictor, images: Tensor) -> NDArray[np.float32]:
 def references(predictor: Predictor, images: Prepared, file: Path) -> NDArray[np.float32]:
     """Landmarks (n, K, 2) of all training images, found once and kept."""
     shape = (len(images), predictor.landmarks, 2)
-    if file.is_file():
-        try:
-            kept = np.load(file, allow_pickle=False)
-        except (OSError, ValueError):
-            kept = np.empty(0)
-        if kept.shape == shape and kept.dtype == np.float32:
-            return np.asarray(kept)
+    with suppress(CairnsError):  # none, or of other images, or damaged: find them again
+        kept = np.array(load_array(file, np.float32, shape))
+        if np.isfinite(kept).all():
+            return kept
     found = np.empty(shape, np.float32)
     with Progress("landmarks", len(images)) as bar:
         for start in range(0, len(images), 256):
             rows = np.arange(start, min(start + 256, len(images)))
             found[rows] = landmarks_of(predictor, images.batch(rows))
             bar.update(int(rows[-1]) + 1)
-    part = file.with_name("landmarks.part.npy")
-    np.save(part, found)
-    part.replace(file)
+    save_array(file, found)
     return found
 
 

@@ -27,6 +27,7 @@ from cairns.model.autoencoder import Autoencoder
 from cairns.sources.base import Source
 from cairns.sources.video import Videos
 from cairns.training import schedule
+from cairns.training.arrays import save_arrays
 from cairns.training.checkpoint import (
     load_checkpoint,
     load_tensors,
@@ -34,6 +35,7 @@ from cairns.training.checkpoint import (
     save_checkpoint,
     save_tensors,
 )
+from cairns.training.claim import claim, discard, drop, set_aside
 from cairns.training.condense import condense
 from cairns.training.doubts import doubts
 from cairns.training.flows import prepare_flows
@@ -42,7 +44,7 @@ from cairns.training.optimiser import optimiser_of
 from cairns.training.prepared import Prepared, prepare, to_tensor
 from cairns.training.progress import Progress
 from cairns.training.recalibrate import recalibrate
-from cairns.training.run import Run, claim, discard, lock, set_aside
+from cairns.training.run import Run
 from cairns.training.speed import matrix_product_gflops, step_gflop
 from cairns.training.step import generator_of, step_losses
 from cairns.training.taught import mean_shape, prepare_lessons
@@ -80,22 +82,26 @@ def train(
     With `resume` the folder's own config is used. A run that was killed at any moment and resumed
     ends with the weights of one that was not (bit for bit on one thread).
     """
-    run = claim(out, resume=resume, overwrite=overwrite)
-    if resume:
-        config = run.config()
-        if run.finished:
+    with claim(out, resume=resume, overwrite=overwrite) as run:
+        if resume and run.finished:
             return run
+        train_in(run, run.config() if resume else config, source, start, resume)
+    return run
+
+
+def train_in(run: Run, config: Config, source: Source, start: Path | None, resume: bool) -> None:
+    """Training itself, in a folder that is kept for it."""
     check(config)
     settings = config.train
     if settings.part != "all" and start is None and not resume:
         raise CairnsError(f"Training the {settings.part} alone needs a trained model: name it, --from MODEL.")
     aside = None if resume else set_aside(run)
     fresh = not run.config_file.exists()
-    if fresh:
-        run.start(config, source.words, start)
 
     # The data: decoded once, a few images held out.
     try:
+        if fresh:
+            run.start(config, source.words, start)
         with Progress("preparing", len(source)) as bar:
             images = prepare(source, config, run.cache_folder, lambda done, _: bar.update(done))
         rows, held_out = split(images, settings.seed)
@@ -107,12 +113,11 @@ def train(
                 )
     except BaseException as error:
         # Leave nothing behind that is in the way of the next attempt; lose no run that was there.
-        if aside or (fresh and isinstance(error, CairnsError)):
+        if (aside or (fresh and isinstance(error, CairnsError))) and run.folder.is_dir():
             discard(run, aside)
         raise
-    if aside:
-        shutil.rmtree(aside)
-    np.savez_compressed(run.samples_file, pixels=held_out, skipped=json.dumps(images.skipped))
+    drop(run)
+    save_arrays(run.samples_file, pixels=held_out, skipped=np.array(json.dumps(images.skipped)))
     checks = to_tensor(held_out)
     doubtful = doubts(len(images), 10 * SPARED, checks)
     for sentence in doubtful:
@@ -122,7 +127,7 @@ def train(
     model = Autoencoder(config.model, seed=settings.seed)
     lessons = prepare_lessons(run, images, config) if settings.part == "detector" else None
     if "start" in run.meta() and not run.checkpoint_file.exists():
-        start = Path(run.meta()["start"])
+        start = run.start_file()
         tensors = load_tensors(start)[0]
         if lessons is not None and lessons.groups is not None:
             tensors = condense(tensors, model, lessons.groups)
@@ -154,7 +159,6 @@ def train(
     saved_at = time.monotonic()
     bar = Progress("training", settings.steps, per_step=settings.batch_size, done=first)
     with interruptible() as interrupted, bar, run.log_file.open("a") as log:
-        lock(log, out)
         for step in range(first, settings.steps):
             if step in keep_maps_at:
                 keep_maps(run, model, checks, step)
@@ -189,6 +193,7 @@ def train(
                 log.flush()
                 sums = {}
             bar.update(done, "  ".join(f"{name} {term.item():.3g}" for name, term in terms.items()))
+            run.check_there(log)
             stop = interrupted.is_set()
             due = time.monotonic() - saved_at > CHECKPOINT_SECONDS
             if stop or due or done == settings.steps:
@@ -196,7 +201,7 @@ def train(
                 saved_at = time.monotonic()
             if stop and done < settings.steps:
                 raise Interrupted(
-                    f"Stopped at step {done} of {settings.steps}; everything is saved in {out}."
+                    f"Stopped at step {done} of {settings.steps}; everything is saved in {run.folder}."
                 )
         rate = bar.rate
 
@@ -213,7 +218,6 @@ def train(
     save_tensors(run.model_file, model.state_dict())
     finish(run, model, config, source, images, checks, doubtful, rate)
     shutil.rmtree(run.cache_folder)
-    return run
 
 
 def part_of(model: Autoencoder, settings: TrainConfig) -> nn.Module:
@@ -260,11 +264,9 @@ def keep_maps(run: Run, model: Autoencoder, images: Tensor, step: int) -> None:
     model.train()  # batch statistics: the running ones are not meant to be used
     frozen = copy.deepcopy(model)
     detection = frozen.detect(images[:64])
-    run.evolution_folder.mkdir(exist_ok=True)
     maps = (detection.maps[:6] * 255).round().byte().numpy()
-    np.savez_compressed(
-        run.evolution_folder / f"step-{step:07d}.npz", maps=maps, landmarks=detection.landmarks[:6].numpy()
-    )
+    file = run.evolution_folder / f"step-{step:07d}.npz"
+    save_arrays(file, maps=maps, landmarks=detection.landmarks[:6].numpy())
 
 
 def finish(

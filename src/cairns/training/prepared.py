@@ -18,7 +18,7 @@ from torch import Tensor
 from cairns import geometry
 from cairns.config import Config
 from cairns.errors import CairnsError, UnreadableImage
-from cairns.io import write_atomically
+from cairns.io import PART, write_atomically
 from cairns.sources.base import Source
 from cairns.sources.images import to_channels
 
@@ -76,8 +76,9 @@ def prepare(
         )
     indices: list[int] = []
     skipped: dict[str, str] = {}
-    temporary = folder / "images.bin.part"
-    with temporary.open("wb") as stream:
+    temporary = folder / f"images.bin{PART}"
+    temporary.unlink(missing_ok=True)
+    with temporary.open("xb") as stream:
         for index in range(len(source)):
             try:
                 stream.write(square(source, index, config)[0].tobytes())

@@ -1,12 +1,10 @@
-"""A run folder: the files in it, and the rules about touching one that exists."""
+"""A run folder: the files in it."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
+import os
 import platform
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +57,11 @@ class Run:
     @property
     def report_file(self) -> Path:
         return self.folder / "report.html"
+
+    @property
+    def aside(self) -> Path:
+        """Where a run is kept while another takes its place."""
+        return self.folder / ".replaced"
 
     @property
     def finished(self) -> bool:
@@ -125,84 +128,29 @@ class Run:
             raise CairnsError(f"{self.config_file} is damaged: its shape is not a point for each landmark.")
         return shape
 
+    def start_file(self) -> Path:
+        """The weights that a run goes out from."""
+        if "start" not in self.meta():
+            raise CairnsError(f"{self.config_file} is damaged: it names no model to go out from.")
+        return Path(self.meta()["start"])
+
     def keep_shape(self, shape: list[list[float]]) -> None:
         """Note the mean landmarks of the training images, (K, 2), in config.json."""
         write_atomically(self.config_file, json.dumps(self.meta() | {"shape": shape}, indent=2).encode())
+
+    def check_there(self, log: IO[str]) -> None:
+        """Whether the log that a training has open is still that of the folder: it may have been removed."""
+        try:
+            same = os.path.samestat(os.fstat(log.fileno()), self.log_file.stat())
+        except OSError:
+            same = False
+        if not same:
+            raise CairnsError(
+                f"{self.folder} was moved, removed or replaced during the training, which ends."
+            )
 
     def truncate_log(self, step: int) -> None:
         """Drop what was logged after the step that the run goes on from."""
         kept = [line for line in self.log() if line["step"] <= step]
         text = "".join(json.dumps(line) + "\n" for line in kept)
         write_atomically(self.log_file, text.encode())
-
-
-def claim(folder: Path, *, resume: bool, overwrite: bool) -> Run:
-    """The run to write into. Refuses a folder that holds something else, or a run nobody said to replace."""
-    run = Run(folder)
-    if str(folder).encode(errors="replace").decode() != str(folder):
-        raise CairnsError(f"The name of {folder} is not UTF-8; safetensors files cannot be written to it.")
-    if run.log_file.is_file():
-        with run.log_file.open("a") as log:
-            lock(log, folder)
-    if resume:
-        run.meta()
-        return run
-    if folder.is_file():
-        raise CairnsError(f"{folder} is a file; --out names a folder.")
-    if run.config_file.exists():
-        if not overwrite:
-            state = "a finished run" if run.finished else "an unfinished run"
-            raise CairnsError(
-                f"{folder} already holds {state}: go on with --resume, replace it with --overwrite, "
-                "or choose another --out."
-            )
-        run.meta()  # raises where the config.json is another program's
-    elif folder.is_dir() and any(folder.iterdir()):
-        raise CairnsError(f"{folder} is not empty and holds no run; choose another --out.")
-    return run
-
-
-def lock(log: IO[str], folder: Path) -> None:
-    """Keep the log of a run for this training until it is closed; refuse if another training has it."""
-    try:
-        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise CairnsError(
-            f"Another training is writing into {folder}: wait for it, or choose another --out."
-        ) from None
-    except OSError:  # a file system without locks
-        return
-
-
-def set_aside(run: Run) -> Path | None:
-    """Move a run that is to be replaced out of the way, until the new one has its images.
-
-    Within its own folder, which may be the one the user is in.
-    """
-    if not run.config_file.exists():
-        return None
-    aside = run.folder / ".replaced"
-    shutil.rmtree(aside, ignore_errors=True)
-    children = list(run.folder.iterdir())
-    aside.mkdir()
-    for child in children:
-        child.rename(aside / child.name)
-    return aside
-
-
-def discard(run: Run, aside: Path | None) -> None:
-    """Remove a run that could not begin, and put back the one it was to replace."""
-    for child in run.folder.iterdir():
-        if child == aside:
-            continue
-        if child.is_dir():
-            shutil.rmtree(child)
-        else:
-            child.unlink()
-    if aside is None:
-        with contextlib.suppress(OSError):  # the folder that the user is in stays
-            run.folder.rmdir()
-        return
-    for child in aside.iterdir():
-        child.rename(run.folder / child.name)
-    aside.rmdir()

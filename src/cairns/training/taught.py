@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,12 +19,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cairns import geometry, losses
-from cairns.config import Config
+from cairns.config import MAX_LANDMARKS, Config
+from cairns.errors import CairnsError
 from cairns.model.autoencoder import Autoencoder
 from cairns.model.detector import Detection, Detector
 from cairns.model.looks import look
 from cairns.nets.hourglass import folded
 from cairns.training import schedule
+from cairns.training.arrays import load_array, save_array
 from cairns.training.checkpoint import load_tensors, load_weights
 from cairns.training.condense import group
 from cairns.training.light import relit
@@ -56,30 +57,31 @@ class Lessons:
 
 def prepare_lessons(run: Run, images: Prepared, config: Config) -> Lessons:
     """The lessons of a run: those in its cache, or new ones by the model that it goes out from."""
-    file, groups = run.cache_folder / "taught.npy", run.cache_folder / "groups.npy"
-    if not file.exists():
+    file, grouping = run.cache_folder / "taught.npy", run.cache_folder / "groups.npy"
+    few = config.model.landmarks
+    wanted = (len(images), range(few, MAX_LANDMARKS + 1), 2)
+    try:
+        notes = load_array(file, np.float32, wanted)
+    except CairnsError:  # none, or damaged
         with Progress("taking notes", len(images)) as bar:
             take_notes(teacher_of(run), images, file, bar.update)
-    notes, few = np.load(file, mmap_mode="r"), config.model.landmarks
-    if few == notes.shape[1]:
+        notes = load_array(file, np.float32, wanted)
+    many = notes.shape[1]
+    if few == many:
         return Lessons(notes)
-    if not groups.exists():
-        keep(groups, group(notes, wavering(teacher_of(run), images, notes, config), few).numpy())
-    return Lessons(notes, torch.from_numpy(np.load(groups)))
+    try:
+        groups = np.array(load_array(grouping, np.float64, (few, many)))
+    except CairnsError:
+        groups = group(notes, wavering(teacher_of(run), images, notes, config), few).numpy()
+        save_array(grouping, groups)
+    return Lessons(notes, torch.from_numpy(groups))
 
 
 def teacher_of(run: Run) -> Autoencoder:
-    weights = Path(run.meta()["start"])
+    weights = run.start_file()
     teacher = Autoencoder(Run(weights.parent).config().model)
     load_weights(teacher, load_tensors(weights)[0], weights)
     return teacher.eval()
-
-
-def keep(file: Path, array: NDArray[Any]) -> None:
-    """Whole or not at all."""
-    written = file.with_name(f"{file.stem}.part.npy")
-    np.save(written, array)
-    written.replace(file)
 
 
 @torch.no_grad()
@@ -94,7 +96,7 @@ def take_notes(
     for part in in_batches(images, np.arange(len(images))):
         parts.append(look(teacher, part, shape, LOOKS, detector)[0])
         tick(min(len(images), BATCH * len(parts)))
-    keep(file, torch.cat(parts).numpy())
+    save_array(file, torch.cat(parts).numpy())
 
 
 @torch.no_grad()
