@@ -14,11 +14,21 @@ if TYPE_CHECKING:
     from cairns.api import load, train
     from cairns.config import Config
     from cairns.editing.editor import Code, Editor
-    from cairns.errors import CairnsError
+    from cairns.errors import CairnsError, CairnsWarning
     from cairns.predictor import Landmarks, Predictor
 
 __version__ = "0.1.0"
-__all__ = ["CairnsError", "Code", "Config", "Editor", "Landmarks", "Predictor", "load", "train"]
+__all__ = [
+    "CairnsError",
+    "CairnsWarning",
+    "Code",
+    "Config",
+    "Editor",
+    "Landmarks",
+    "Predictor",
+    "load",
+    "train",
+]
 
 _HOMES = {
     "load": "cairns.api",
@@ -27,6 +37,7 @@ _HOMES = {
     "Code": "cairns.editing.editor",
     "Editor": "cairns.editing.editor",
     "CairnsError": "cairns.errors",
+    "CairnsWarning": "cairns.errors",
     "Landmarks": "cairns.predictor",
     "Predictor": "cairns.predictor",
 }

@@ -8,11 +8,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from cairns.config import Config, VideoConfig, check, load_config, with_steps, with_values
 from cairns.errors import CairnsError, UnreadableImage
+from cairns.inputs import check_whole, shown
 from cairns.predictor import Predictor, find_model
 from cairns.presets import compact, preset, tiny
 from cairns.sources import Source, of_videos, open_source
@@ -88,6 +90,12 @@ def train(
     from cairns.training.checkpoint import load_tensors, load_weights
     from cairns.training.loop import train as train_config
 
+    _check_kinds(source, out, values, config)
+    for name, number in (("landmarks", landmarks), ("steps", steps), ("threads", threads)):
+        if number is not None:
+            check_whole(number, name)
+    if preset is not None and not isinstance(preset, str):
+        raise CairnsError(f"preset must be the name of a preset; got {shown(preset)}.")
     if threads is not None and threads < 1:
         raise CairnsError(f"--threads must be at least 1; got {threads}.")
     torch.set_num_threads(threads or os.cpu_count() or 1)
@@ -142,6 +150,18 @@ def train(
     run = train_config(chosen, images, out, start=file, resume=resume, overwrite=overwrite)
     write_report(run)
     return run
+
+
+def _check_kinds(source: Any, out: Any, values: Any, config: Any) -> None:
+    words = [source] if isinstance(source, str | Path) else source
+    if not isinstance(words, list | tuple) or not all(isinstance(word, str | Path) for word in words):
+        raise CairnsError(f"source must be a path, a name or a list of paths; got {shown(source)}.")
+    if not isinstance(out, str | Path):
+        raise CairnsError(f"out must be the path of a run folder; got {shown(out)}.")
+    if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
+        raise CairnsError(f'values must be a list such as ["train.steps=500"]; got {shown(values)}.')
+    if config is not None and not isinstance(config, Config | str | Path):
+        raise CairnsError(f"config must be a Config or the path of one; got {shown(config)}.")
 
 
 def choose(

@@ -9,3 +9,7 @@ class CairnsError(Exception):
 
 class UnreadableImage(CairnsError):
     """One image cannot be used; a run skips it, counts it and names it in the report."""
+
+
+class CairnsWarning(UserWarning):
+    """A call did what it could, which is probably not what was meant."""

@@ -127,19 +127,27 @@ def _weights(
     each result lies inside the row. What lies outside is given to the row's ends."""
     step = length / size
     edges = start + step * np.arange(size + 1)
+    inside = np.clip(np.minimum(edges[1:], count) - np.maximum(edges[:-1], 0), 0, None) / step
     first, last = math.floor(edges[0]), math.ceil(edges[-1])
-    pixels = np.arange(first, last)
     if step >= 1:
-        overlap = np.minimum(edges[1:, None], pixels + 1) - np.maximum(edges[:-1, None], pixels)
-        weights = np.maximum(overlap, 0) / step
+        # Pixels of the row alone, its ends reaching as far as need be: a box may be a million times as long.
+        first = min(max(first, 0), count - 1)
+        last = max(min(last, count), first + 1)
+        starts, ends = np.arange(first, last, dtype=np.float64), np.arange(first, last) + 1.0
+        if first == 0:
+            starts[0] = -np.inf
+        if last == count:
+            ends[-1] = np.inf
+        overlap = np.minimum(edges[1:, None], ends) - np.maximum(edges[:-1, None], starts)
+        kept = np.maximum(overlap, 0) / step
     else:
+        pixels = np.arange(first, last)
         centres = np.clip((edges[:-1] + edges[1:]) / 2, first + 0.5, last - 0.5)
         weights = np.maximum(0, 1 - np.abs(centres[:, None] - (pixels + 0.5)))
-    inside = np.clip(np.minimum(edges[1:], count) - np.maximum(edges[:-1], 0), 0, None) / step
-    held = np.clip(pixels, 0, count - 1)
-    starts = np.searchsorted(held, np.arange(held[0], held[-1] + 1))
-    kept = np.add.reduceat(weights, starts, axis=1)
-    return np.ascontiguousarray(kept, np.float32), int(held[0]), inside.astype(np.float32)
+        held = np.clip(pixels, 0, count - 1)
+        first = int(held[0])
+        kept = np.add.reduceat(weights, np.searchsorted(held, np.arange(first, held[-1] + 1)), axis=1)
+    return np.ascontiguousarray(kept, np.float32), first, inside.astype(np.float32)
 
 
 def axis(cells: int, image_size: int, covered: int) -> Tensor:

@@ -77,6 +77,8 @@ def no_file(path: Path) -> str | None:
             return os.strerror(errno.EISDIR)
     except OSError as error:
         return error.strerror or "it cannot be looked at"
+    except ValueError:  # a zero byte, as no name has
+        return "no file has such a name"
     return "a pipe or a device, not a file"
 
 

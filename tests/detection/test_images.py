@@ -144,6 +144,19 @@ def test_where_the_subject_is_what_the_source_says_counts_first(
     assert outcome.subjects == 2
 
 
+def test_an_image_that_the_box_lies_outside_of_is_skipped(
+    predictor: Predictor, make_source: Callable, tmp_path: Path
+) -> None:
+    images = [picture(1), picture(2, 20, 20), picture(3)]
+    outcome = detect_images(
+        predictor, make_source(images), Wanted(tmp_path / "out"), box=Placement(30, 5, 25, 25)
+    )
+    assert (outcome.images, list(outcome.skipped)) == (2, ["fake-1"])
+    assert "lies outside of the image of 20x20 pixels" in outcome.skipped["fake-1"]
+    with pytest.raises(CairnsError, match=r"first, fake-0: .* lies outside of the image of 60x40 pixels"):
+        detect_images(predictor, make_source(images), Wanted(tmp_path / "none"), box=Placement(90, 5, 5, 5))
+
+
 def test_a_model_without_a_finder_looks_at_the_whole_image(
     predictor: Predictor, make_source: Callable, tmp_path: Path
 ) -> None:

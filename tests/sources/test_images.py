@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image, ImageFile
+from PIL import Image, ImageFile, ImageOps
 
 from cairns.errors import CairnsError, UnreadableImage
 from cairns.sources.images import EXTENSIONS, MAX_PIXELS, has_colour, read_image, to_channels
@@ -281,3 +281,28 @@ def test_a_dataset_may_want_the_pixels_as_they_are_stored(tmp_path: Path) -> Non
     stored.save(tmp_path / "turned.jpg", exif=exif)
     assert read_image(tmp_path / "turned.jpg").shape == (20, 10, 3)
     assert read_image(tmp_path / "turned.jpg", upright=False).shape == (10, 20, 3)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "CMYK", "I;16", "L"])
+@pytest.mark.parametrize("compression", [None, "tiff_lzw"])
+def test_a_tiff_that_lies_on_its_side(tmp_path: Path, mode: str, compression: str | None) -> None:
+    """Pillow maps some of them into memory with width and height swapped."""
+    values = np.random.default_rng(0).integers(0, 256, (16, 24, 4), dtype=np.uint8)
+    stored = Image.fromarray(values[..., 0].astype(np.uint16) * 257) if mode == "I;16" else None
+    stored = stored or Image.fromarray(values[..., :3]).convert(mode)
+    exif = Image.Exif()
+    stored.save(tmp_path / "stored.tif", compression=compression)
+    exif[0x0112] = 6
+    stored.save(tmp_path / "turned.tif", exif=exif, compression=compression)
+    expected = read_image(tmp_path / "stored.tif")
+    np.testing.assert_array_equal(read_image(tmp_path / "turned.tif"), np.rot90(expected, -1))
+    np.testing.assert_array_equal(read_image(tmp_path / "turned.tif", upright=False), expected)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_every_orientation_is_that_of_pillow(colours: np.ndarray, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = encoded(Image.fromarray(colours), "PNG", exif=exif)
+    expected = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))))
+    np.testing.assert_array_equal(read_image(io.BytesIO(data)), expected)

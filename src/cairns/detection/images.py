@@ -119,9 +119,8 @@ class Detection:
         )
 
     def _refuse_what_needs_a_video(self) -> None:
-        video = self.predictor.config.video
         told = self.box or self.whole or of_videos(self.source)
-        if (video.follow or video.background != "keep") and not told:
+        if self.predictor.needs_video and not told:
             raise CairnsError(
                 "This model looks at frames of a video, told from their background, not at single images: "
                 "--box says where the subject is on every image, --whole that it fills them."
@@ -228,14 +227,13 @@ class Detection:
                 bar.update(number)
                 try:
                     image = self.source.image(index)
-                except UnreadableImage as error:
+                    boxes = self._boxes(index, image)
+                    prepared = [predictor.prepare(image, one) for one in boxes]
+                except UnreadableImage as error:  # or one that --box lies outside of
                     outcome.skipped[name] = str(error)
                     continue
-                boxes = self._boxes(index, image)
-                for one in boxes:
-                    square, place = predictor.prepare(image, one)
-                    squares.append(square)
-                    places.append(place)
+                squares += [square for square, _ in prepared]
+                places += [place for _, place in prepared]
                 waiting.append(Waiting(name, image if self.wanted.overlay else None, len(boxes)))
                 height, width = image.shape[:2]
                 done[name] = {**identities[index], "pixels": [width, height]}

@@ -7,10 +7,12 @@ picture = editor.decode(code.moved({3: (0.05, 0.0)}))
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
 from cairns.geometry import Placement
+from cairns.inputs import Box, Picture, pixels_of, shown
 from cairns.predictor import Predictor
 from cairns.training.prepared import to_tensor
 
@@ -36,7 +39,10 @@ class Code:
 
     def with_landmarks(self, landmarks: NDArray[np.floating]) -> Code:
         """The same with all landmarks (K, 2) in other places."""
-        points = np.array(landmarks, np.float64)
+        try:
+            points = np.array(landmarks, np.float64)
+        except (TypeError, ValueError):
+            raise CairnsError(f"landmarks must be pairs of numbers; got {shown(landmarks)}.") from None
         if points.shape != self.landmarks.shape:
             raise CairnsError(
                 f"Expected {len(self.landmarks)} landmarks as (x, y); got an array of {points.shape}."
@@ -48,12 +54,16 @@ class Code:
 
     def moved(self, by: Mapping[int, tuple[float, float]]) -> Code:
         """Some landmarks moved by (dx, dy), in edges of the crop."""
+        if not isinstance(by, Mapping):
+            raise CairnsError(f"by must be a dict of landmark: (dx, dy); got {shown(by)}.")
         points = self.landmarks.copy()
         for number, step in by.items():
             self._check(number)
-            if np.shape(step) != (2,):
-                raise CairnsError(f"A landmark moves by (dx, dy); got {step!r}.")
-            points[number] += step
+            try:
+                dx, dy = map(float, step)
+            except (TypeError, ValueError):
+                raise CairnsError(f"A landmark moves by (dx, dy); got {step!r}.") from None
+            points[number] += (dx, dy)
         return self.with_landmarks(points)
 
     def dressed(self, other: Code) -> Code:
@@ -76,6 +86,10 @@ class Code:
         as the other image's.
         """
         self._check_same_model(other)
+        if isinstance(share, bool) or not isinstance(share, Real) or not math.isfinite(share):
+            raise CairnsError(f"share must be a finite number; got {shown(share)}.")
+        if appearance not in get_args(Appearance):
+            raise CairnsError(f'appearance must be "keep" or "blend"; got {shown(appearance)}.')
         for number in landmarks or ():
             self._check(number)
         chosen = list(range(len(self.landmarks)) if landmarks is None else landmarks)
@@ -88,10 +102,16 @@ class Code:
         return replace(self.with_landmarks(points), descriptors=descriptors)
 
     def _check(self, number: int) -> None:
-        if number not in range(len(self.landmarks)):
-            raise CairnsError(f"The landmarks are 0 to {len(self.landmarks) - 1}; got {number}.")
+        if (
+            isinstance(number, bool)
+            or not isinstance(number, Integral)
+            or number not in range(len(self.landmarks))
+        ):
+            raise CairnsError(f"The landmarks are 0 to {len(self.landmarks) - 1}; got {number!r}.")
 
     def _check_same_model(self, other: Code) -> None:
+        if not isinstance(other, Code):
+            raise CairnsError(f"other must be a Code; got {shown(other)}.")
         if self.shapes != other.shapes:
             raise CairnsError("The two images were encoded by different models.")
 
@@ -111,7 +131,7 @@ class Editor:
     def load(cls, model: str | Path) -> Editor:
         return cls(Predictor.load(model))
 
-    def encode(self, image: NDArray[np.uint8] | str | Path, box: Placement | None = None) -> Code:
+    def encode(self, image: Picture, box: Box | None = None) -> Code:
         """An image as its code.
 
         `box` is the part of it to look at. Without it a model that finds faces takes the leftmost face; where
@@ -120,13 +140,9 @@ class Editor:
         square, place = self.prepare(image, box)
         return self.encode_squares(square[None], [place])[0]
 
-    def prepare(
-        self, image: NDArray[np.uint8] | str | Path, box: Placement | None = None
-    ) -> tuple[NDArray[np.uint8], Placement]:
+    def prepare(self, image: Picture, box: Box | None = None) -> tuple[NDArray[np.uint8], Placement]:
         """The square that the model sees, (size, size, C), and where it was cut from."""
-        from cairns.sources.images import read_image
-
-        pixels = read_image(Path(image)) if isinstance(image, str | Path) else np.atleast_3d(image)
+        pixels = pixels_of(image)
         if box is None and self.predictor.finder:
             found = self.predictor.subjects(pixels)
             box = found[0] if found else None
@@ -147,14 +163,17 @@ class Editor:
     @torch.inference_mode()
     def decode_many(self, codes: Iterable[Code]) -> NDArray[np.uint8]:
         """(B, size, size, C)."""
-        codes = list(codes)
+        codes = list(codes) if isinstance(codes, Iterable) else [codes]
         config = self.predictor.config.model
         size = config.descriptor_size
         for code in codes:
+            if not isinstance(code, Code):
+                raise CairnsError(f"A code is what encode gives; got {shown(code)}.")
             if code.shapes != ((config.landmarks, 2), (config.landmarks + 1, size) if size else ()):
                 raise CairnsError("The code was made by another model than the one that is to decode it.")
         batches = [self._decode(codes[start : start + BATCH]) for start in range(0, len(codes), BATCH)]
-        return np.concatenate(batches)
+        channels, edge = config.channels, config.image_size
+        return np.concatenate(batches) if batches else np.empty((0, edge, edge, channels), np.uint8)
 
     def _decode(self, codes: Sequence[Code]) -> NDArray[np.uint8]:
         landmarks = torch.from_numpy(np.stack([code.landmarks for code in codes])).float()
