@@ -38,6 +38,7 @@ def last(names):
         if name == "c":
             ctypes.string_at(0)
     return None, {}
+def rambles(): return 2**25 * "x", {}
 def talks():
     print("x" * 2**20)
     print("x" * 2**20, file=sys.stderr)
@@ -114,6 +115,11 @@ def test_a_reader_that_never_ends_is_ended(name: str) -> None:
 def test_a_reader_that_grows_is_stopped() -> None:
     with pytest.raises(ReaderFailed, match=r"^it takes more memory than a reader is given$"):
         apart.call("some_readers:grows")
+
+
+def test_an_answer_that_would_fill_our_memory_is_refused() -> None:
+    with pytest.raises(ReaderFailed, match=r"^it holds more than is read$"):
+        apart.call("some_readers:rambles")
 
 
 def test_readers_start_without_torch() -> None:

@@ -101,6 +101,10 @@ def test_only_files_are_read(tmp_path: Path, kind: str) -> None:
             regular(path)
 
 
+def test_a_name_that_no_file_can_have_is_no_file() -> None:
+    assert no_file(Path("a\0b")) == "no file has such a name"
+
+
 def test_files_and_what_is_not_there_are_left_to_the_reader(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"")
     assert no_file(tmp_path / "a") is None

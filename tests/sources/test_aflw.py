@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from cairns import apart
 from cairns.errors import CairnsError, UnreadableImage
 from cairns.geometry import Placement
 from cairns.sources import Split, open_source
@@ -192,6 +194,17 @@ def test_another_database_is_refused(small: Path) -> None:
     with closing(connect(small / "data" / "aflw.sqlite")) as connection, connection:
         connection.execute("DROP TABLE FaceRect")
     with pytest.raises(CairnsError, match="owners: no such table: FaceRect"):
+        AFLW(small)
+
+
+def test_a_view_that_never_ends_is_not_waited_for(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(connect(small / "data" / "aflw.sqlite")) as connection, connection:
+        connection.execute("DROP TABLE FaceRect")
+        count = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i"
+        columns = ", ".join(f"i AS {name}" for name in ("face_id", "x", "y", "w", "h", "rowid"))
+        connection.execute(f"CREATE VIEW FaceRect AS {count}, {columns} FROM c")
+    monkeypatch.setattr(apart, "call", partial(apart.call, seconds=1))
+    with pytest.raises(CairnsError, match="owners: it was not read within 1 seconds"):
         AFLW(small)
 
 

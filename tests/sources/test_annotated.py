@@ -221,6 +221,14 @@ def coco(folder: Path, **changes: Any) -> Path:
     return path
 
 
+def test_an_image_that_no_file_can_be_called_is_unreadable(tmp_path: Path) -> None:
+    images = [{"id": 7, "file_name": 300 * "a"}, {"id": 9, "file_name": "b.png"}]
+    source = open_source(f"coco:{coco(tmp_path, images=images)}")
+    row = next(row for row in range(len(source)) if source.name(row).startswith("aaa"))
+    with pytest.raises(UnreadableImage, match="File name too long"):
+        source.image(row)
+
+
 def test_one_item_for_each_annotation_with_a_keypoint(tmp_path: Path) -> None:
     source = open_source(f"coco:{coco(tmp_path)}")
     assert source.words == (f"coco:{tmp_path / 'people.json'}",)

@@ -101,7 +101,7 @@ def test_its_words_open_it_again(small: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", LEVEL[:-6], f"{LEVEL} 7", LEVEL.replace("9 175", "8 175"), LEVEL.replace("160", "x"),
-     LEVEL.replace("160", "nan")],
+     LEVEL.replace("160", "nan"), LEVEL.replace("160", "1e300")],
 )  # fmt: skip
 def test_a_malformed_annotation_is_named(small: Path, text: str) -> None:
     (small / "CAT_00" / "00000001_000.jpg.cat").write_text(text)

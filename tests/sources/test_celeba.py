@@ -176,6 +176,14 @@ def test_a_malformed_line_is_named_with_its_number(small: Path, line: str) -> No
         CelebA(small)
 
 
+@pytest.mark.parametrize("number", ["nan", "inf", "1e300"])
+def test_a_number_that_is_no_place_in_an_image_is_refused(small: Path, number: str) -> None:
+    path = small / "Anno" / "list_landmarks_align_celeba.txt"
+    path.write_text(path.read_text().replace("000001.jpg 69", f"000001.jpg {number}"))
+    with pytest.raises(CairnsError, match=r"align_celeba\.txt: expected pixels; got the number"):
+        CelebA(small)
+
+
 def test_a_malformed_partition_is_named_with_its_number(small: Path) -> None:
     (small / "Eval" / "list_eval_partition.txt").write_text("000001.jpg 0\n000002.jpg,0\n")
     with pytest.raises(CairnsError, match=r"partition\.txt, line 2: expected a name and a number"):

@@ -157,6 +157,15 @@ def test_labels_without_their_image_are_left_out(project: Path) -> None:
         LabelledFrames(project)
 
 
+def test_a_label_whose_image_no_file_can_be_called_is_left_out(project: Path) -> None:
+    table = project / "labeled-data" / "m1" / "CollectedData_ann.csv"
+    table.write_text(table.read_text().replace("img002.png", 300 * "a").replace("img001.png", "a\0b"))
+    assert [name.split("/")[1] for name in map(LabelledFrames(project).name, range(2))] == [
+        "img000.png",
+        "img003.png",
+    ]
+
+
 def test_a_damaged_image_is_unreadable(project: Path) -> None:
     (project / "labeled-data" / "m1" / "img001.png").write_text("no image")
     source = LabelledFrames(project)
@@ -329,6 +338,19 @@ def test_hdf5_that_reads_other_files_is_refused(tmp_path: Path) -> None:
         file["df_with_missing"]["block0_values"] = h5py.ExternalLink(str(tmp_path / "b.h5"), "/values")
     with pytest.raises(CairnsError, match=r"h5 is no readable .*block0_values is a link"):
         read_labels(path)
+
+
+def test_hdf5_with_fewer_rows_than_names_is_refused(tmp_path: Path) -> None:
+    import h5py
+
+    path = write_folder(tmp_path, "m1", random_points(3), "h5") / "CollectedData_ann.h5"
+    with h5py.File(path, "r+") as file:
+        kept = file["df_with_missing"]
+        values = kept["block0_values"][:2]
+        del kept["block0_values"]
+        kept["block0_values"] = values
+    with pytest.raises(CairnsError, match=r"h5 is no readable .*does not hold 3 rows"):
+        LabelledFrames(tmp_path)
 
 
 def test_hdf5_that_says_it_holds_terabytes_is_refused(tmp_path: Path) -> None:

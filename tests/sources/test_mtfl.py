@@ -97,7 +97,15 @@ def test_each_kind_of_image_has_its_fixed_crop(small: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("line", ["net_7876\\e.jpg 1 2 3", "net_7876\\e.jpg 1 2 3 4 5 6 7 8 9 ten 1 1 1 1"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "net_7876\\e.jpg 1 2 3",
+        "net_7876\\e.jpg 1 2 3 4 5 6 7 8 9 ten 1 1 1 1",
+        "net_7876\\e.jpg 1 2 3 4 5 6 7 8 9 10 1 nan 1 1",
+        "net_7876\\e.jpg 1 2 3 4 5 6 7 8 9 1e300 1 1 1 1",
+    ],
+)
 def test_a_malformed_line_is_named_with_its_number(small: Path, line: str) -> None:
     (small / "training.txt").write_text(TRAINING.replace("\r\n\r\n", f"\n{line}\n"))
     with pytest.raises(CairnsError, match=r"training\.txt, line 4: expected a path and 14 numbers") as caught:

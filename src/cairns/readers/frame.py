@@ -31,7 +31,9 @@ def read_frame(path: str) -> tuple[Any, dict[str, NDArray[Any]]]:
         rows, columns = [], {}
     if not columns or any(len(column) != len(LEVELS) for column in columns):
         return {"columns": [], "rows": []}, {"values": np.empty((0, 0))}
-    values = np.array(list(columns.values()), np.float64).reshape(len(columns), -1).T
+    if any(len(column) != len(rows) for column in columns.values()):
+        raise ValueError(f"it does not hold {len(rows)} rows, as many as it has names of")
+    values = np.array(list(columns.values()), np.float64).T
     return {"columns": list(columns), "rows": rows}, {"values": values}
 
 

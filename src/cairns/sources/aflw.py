@@ -32,10 +32,11 @@ FEATURES = {  # the owners' names; left and right are those of the photo
 }
 TESTED, COUNTED = 2991, 13113  # of the paper's faces: its shares for a split without a list
 
-POINTS = """
+NAMES = ", ".join(f"'{feature}'" for feature in FEATURES)
+POINTS = f"""
 SELECT FeatureCoords.face_id, descr, FeatureCoords.x, FeatureCoords.y
 FROM FeatureCoords JOIN FeatureCoordTypes ON FeatureCoordTypes.feature_id = FeatureCoords.feature_id
-WHERE FeatureCoords.x IS NOT NULL AND FeatureCoords.y IS NOT NULL
+WHERE FeatureCoords.x IS NOT NULL AND FeatureCoords.y IS NOT NULL AND descr IN ({NAMES})
 """
 # One row per face, the first of its boxes. The folder of the photos is named after db_id.
 FACES = """
@@ -110,12 +111,9 @@ def _read(database: Path) -> list[Face]:
     points: dict[int, dict[str, tuple[float, float]]] = {}
     faces = []
     try:
-        answer, _ = apart.call(
-            "cairns.readers.database:read_rows", str(database.resolve()), [POINTS, FACES], seconds=60
-        )
+        answer, _ = apart.call("cairns.readers.database:read_rows", str(database.resolve()), [POINTS, FACES])
         for number, feature, x, y in answer[0]:
-            if feature in FEATURES:
-                points.setdefault(number, {})[feature] = (float(x), float(y))
+            points.setdefault(number, {})[feature] = (float(x), float(y))
         for number, folder, file, *box, _ in answer[1]:
             found = points.get(number, {})
             if len(found) == len(FEATURES):

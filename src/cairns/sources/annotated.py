@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import zlib
 from collections import Counter
@@ -97,7 +98,7 @@ class CocoKeypoints:
 
     def file(self, index: int) -> Path:
         path = self.folder / self.images[index]
-        return path if path.exists() else self.folder / "images" / self.images[index]
+        return path if os.path.exists(path) else self.folder / "images" / self.images[index]
 
     def image(self, index: int) -> NDArray[np.uint8]:
         return read_image(self.file(index))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
 from cairns.geometry import Placement
-from cairns.sources.base import Annotations, Attributes, Split, require
+from cairns.sources.base import REACH, Annotations, Attributes, Split, require
 from cairns.sources.images import read_image
 
 USED = {  # place in the file -> name; left and right are those of the photo
@@ -96,7 +96,7 @@ def _landmarks(path: Path) -> NDArray[np.float64]:
         values = np.array(fields, float)
     except ValueError:
         values = np.empty(0)
-    if len(values) != 1 + 2 * ANNOTATED or values[0] != ANNOTATED or not np.isfinite(values).all():
+    if len(values) != 1 + 2 * ANNOTATED or values[0] != ANNOTATED or not (np.abs(values) <= REACH).all():
         raise CairnsError(
             f"{path}: expected 9 and the x and y of nine points, 19 numbers; got {' '.join(fields)[:60]!r}."
         )

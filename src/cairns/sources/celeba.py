@@ -23,7 +23,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from cairns.errors import CairnsError
 from cairns.geometry import Placement
-from cairns.sources.base import Annotations, Attributes, Split, require
+from cairns.sources.base import REACH, Annotations, Attributes, Split, require
 from cairns.sources.images import read_image
 
 LANDMARKS = ("left eye", "right eye", "nose", "left mouth corner", "right mouth corner")
@@ -125,7 +125,10 @@ def _values(
     missing = names[table["name"][rows] != names]
     if len(missing):
         raise CairnsError(f"{path} has no line for the image {missing[0].decode('latin1')}.")
-    return np.asarray(table["values"][rows])
+    values = np.asarray(table["values"][rows])
+    if not (np.abs(values) <= REACH).all():
+        raise CairnsError(f"{path}: expected pixels; got the number {values[~(np.abs(values) <= REACH)][0]}.")
+    return values
 
 
 def _table(path: Path, columns: int, heading: int, kind: DTypeLike) -> NDArray[np.void]:

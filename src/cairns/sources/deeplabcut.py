@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import os
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +81,7 @@ class LabelledFrames:
                 raise CairnsError(f"{table} has other body parts than {tables[0]}.")
             names = parts
             files = [table.parent / name for name, _ in rows]
-            present = [number for number, file in enumerate(files) if file.is_file()]
+            present = [number for number, file in enumerate(files) if os.path.isfile(file)]
             self.places += [(len(self.stills), place) for place in range(len(present))]
             self.stills.append(Stills(table.parent, [files[number] for number in present]))
             points += [rows[number][1] for number in present]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from cairns.errors import CairnsError
 from cairns.geometry import Placement
 from cairns.io import regular
-from cairns.sources.base import Annotations, Attributes, Split, require
+from cairns.sources.base import REACH, Annotations, Attributes, Split, require
 from cairns.sources.images import FORMATS, read_image
 
 LANDMARKS = ("left eye", "right eye", "nose", "left mouth corner", "right mouth corner")
@@ -44,7 +44,7 @@ class MTFL:
                 values = np.array(fields[1:], float)
             except ValueError:
                 values = np.empty(0)
-            if len(values) != 14:
+            if len(values) != 14 or not (np.abs(values) <= REACH).all():
                 raise CairnsError(
                     f"{listing}, line {number}: expected a path and 14 numbers; got {line.strip()[:60]!r}."
                 )

@@ -7,6 +7,7 @@ frame shows several, each is cut out by the box of its points.
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,7 @@ class SleapLabels:
     def _find(self, name: str) -> Path | None:
         """Where the file says, or beside it: projects move."""
         places = (self.folder / name.replace("\\", "/"), self.folder / _tail(name))
-        return next((place for place in places if place.is_file()), None)
+        return next((place for place in places if os.path.isfile(place)), None)
 
     def _open(self, number: int) -> tuple[Video | Stills, Subject]:
         if self._opened is None or self._opened[0] != number:
