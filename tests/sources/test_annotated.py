@@ -392,7 +392,7 @@ def test_a_table_too_large_to_keep_is_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in this file system")
 def test_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "table.csv")
-    with pytest.raises(CairnsError, match=r"table\.csv is neither a file nor a folder"):
+    with pytest.raises(CairnsError, match=r"table\.csv cannot be read: a pipe or a device"):
         LandmarkTable(tmp_path / "table.csv")
 
 
