@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
-from cairns.geometry import Placement
-from cairns.sources.base import REACH, Annotations, Attributes, Split, require
+from cairns.geometry import REACH, Placement
+from cairns.sources.base import Annotations, Attributes, Split, require
 from cairns.sources.images import read_image
 
 USED = {  # place in the file -> name; left and right are those of the photo

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from cairns.errors import CairnsError
-from cairns.geometry import Placement
-from cairns.sources.base import REACH, Annotations, Attributes, Split, require
+from cairns.geometry import REACH, Placement
+from cairns.sources.base import Annotations, Attributes, Split, require
 from cairns.sources.images import read_image
 
 LANDMARKS = ("left eye", "right eye", "nose", "left mouth corner", "right mouth corner")

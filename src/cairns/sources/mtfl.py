@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
-from cairns.geometry import Placement
+from cairns.geometry import REACH, Placement
 from cairns.io import regular
-from cairns.sources.base import REACH, Annotations, Attributes, Split, require
+from cairns.sources.base import Annotations, Attributes, Split, require
 from cairns.sources.images import FORMATS, read_image
 
 LANDMARKS = ("left eye", "right eye", "nose", "left mouth corner", "right mouth corner")
