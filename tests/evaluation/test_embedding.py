@@ -54,7 +54,10 @@ def test_a_table_of_one_s_own(tmp_path: Path) -> None:
 def test_a_pickled_or_damaged_table_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "objects.npy", np.array([{"a": 1}], object), allow_pickle=True)
     (tmp_path / "broken.npy").write_bytes(b"nothing")
-    for name in ("objects.npy", "broken.npy", "absent.npy"):
+    np.save(tmp_path / "head.npy", np.ones((5, 3)))
+    head = (tmp_path / "head.npy").read_bytes().replace(b"(5, 3)", b"(5, 3 ")
+    (tmp_path / "head.npy").write_bytes(head)
+    for name in ("objects.npy", "broken.npy", "absent.npy", "head.npy"):
         with pytest.raises(CairnsError, match=r"is not a readable \.npy table"):
             brought(tmp_path / name, 1)
 

@@ -285,7 +285,7 @@ def test_references_are_found_once(predictor: Predictor, prepared: Prepared, tmp
     np.testing.assert_array_equal(training.references(predictor, prepared, tmp_path / "landmarks.npy"), kept)
 
 
-@pytest.mark.parametrize("damage", ["torn", "text", "shape", "kind"])
+@pytest.mark.parametrize("damage", ["torn", "text", "shape", "kind", "claim", "head", "nan"])
 def test_references_that_are_damaged_are_found_again(
     predictor: Predictor, prepared: Prepared, tmp_path: Path, damage: str
 ) -> None:
@@ -295,6 +295,12 @@ def test_references_that_are_damaged_are_found_again(
         file.write_bytes(file.read_bytes()[:-50])
     elif damage == "text":
         file.write_text("Dear diary")
+    elif damage == "claim":  # 35 terabytes
+        file.write_bytes(file.read_bytes().replace(b"(5, 7, 2), }        ", b"(5, 7, 999999999), }"))
+    elif damage == "head":
+        file.write_bytes(file.read_bytes().replace(b"(5, 7, 2)", b"(5, 7, 2 "))
+    elif damage == "nan":
+        np.save(file, np.full((5, 7, 2), np.nan, np.float32))
     else:
         np.save(file, np.zeros((4, 7, 2), np.float32) if damage == "shape" else np.zeros((5, 7, 2)))
     np.testing.assert_array_equal(training.references(predictor, prepared, file), expected)

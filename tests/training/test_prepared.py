@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tracemalloc
 from dataclasses import replace
@@ -120,6 +121,34 @@ def test_what_a_kill_left_behind_is_prepared_again(
     else:
         (folder / "images.bin").unlink()
     np.testing.assert_array_equal(prepare(make_source(images), micro, folder).pixels, expected)
+
+
+INDEX = {"count": 8, "indices": list(range(8)), "skipped": {}}
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        [],
+        {**INDEX, "indices": [0, 1, 2, 3, 4, 5, 6, 8]},
+        {**INDEX, "indices": [0, 0, 2, 3, 4, 5, 6, 7]},
+        {**INDEX, "indices": [float("inf"), *range(1, 8)]},
+        {**INDEX, "indices": [{}, *range(1, 8)]},
+        {**INDEX, "indices": 8},
+        {**INDEX, "skipped": []},
+        {**INDEX, "skipped": {"a.png": 7}},
+    ],
+)
+def test_a_damaged_index_is_prepared_again(
+    make_source: type, micro: Config, tmp_path: Path, index: object
+) -> None:
+    images = [np.full((28, 28, 1), 10 * level, np.uint8) for level in range(8)]
+    prepare(make_source(images), micro, tmp_path)
+    (tmp_path / "images.json").write_text(json.dumps(index))
+    again = prepare(make_source(images), micro, tmp_path)
+    assert again.indices.tolist() == list(range(8))
+    assert again.skipped == {}
+    assert json.loads((tmp_path / "images.json").read_text()) == INDEX
 
 
 def test_unreadable_images_are_skipped_and_named(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
@@ -17,7 +18,11 @@ from cairns.files.overlay import contact_sheet, draw_landmarks, write_image
 from cairns.files.videos import VideoWriter
 from cairns.sources.images import to_channels
 
+if TYPE_CHECKING:
+    from PIL import Image
+
 Picture = NDArray[np.uint8]
+SAMPLED = 64  # pixels of an edge: what the colours of a GIF's picture are chosen on
 TILE = 192  # pixels of a picture in a figure
 ENDINGS = (".png", ".jpg", ".gif", ".mp4")
 
@@ -82,12 +87,20 @@ def gif(pictures: Sequence[Picture], rate: float) -> bytes:
     """An endless GIF."""
     import io
 
-    from PIL import Image
-
     stream = io.BytesIO()
-    first, *rest = (Image.fromarray(picture) for picture in pictures)
+    first, *rest = map(few_colours, pictures)
     first.save(stream, "GIF", save_all=True, append_images=rest, duration=round(1000 / rate), loop=0)
     return stream.getvalue()
+
+
+def few_colours(picture: Picture) -> Image.Image:
+    """At most 256 colours, chosen on a part of the pixels: of 256x256 the choice would take a quarter of a
+    second, and ten seconds for a morph."""
+    from PIL import Image
+
+    whole = Image.fromarray(picture)
+    part = whole.resize((min(SAMPLED, whole.width), min(SAMPLED, whole.height)), Image.Resampling.NEAREST)
+    return whole.quantize(palette=part.quantize(256), dither=Image.Dither.NONE)
 
 
 def mp4(pictures: Sequence[Picture], rate: float) -> bytes:

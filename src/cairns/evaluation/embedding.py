@@ -75,8 +75,9 @@ def brought(path: Path, count: int) -> NDArray[np.float32]:
     """Features that the user brings: a .npy table with one row per image of the split, in its order."""
     try:
         table = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise CairnsError(f"{path} is not a readable .npy table: {error}.") from None
+    except Exception as error:  # whatever a damaged header makes NumPy raise
+        reason = str(error).split("\n")[0] or type(error).__name__
+        raise CairnsError(f"{path} is not a readable .npy table: {reason}.") from None
     if getattr(table, "ndim", 0) != 2 or len(table) != count or not np.issubdtype(table.dtype, np.number):
         raise CairnsError(
             f"{path} must hold numbers of shape ({count}, width), one row per image; "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -60,13 +59,12 @@ def prepare(
     """Decode every image of the source into FOLDER, or reopen what an earlier call left there."""
     size, channels = config.model.image_size, config.model.channels
     pixels_file, index_file = folder / "images.bin", folder / "images.json"
-    if index_file.is_file() and pixels_file.is_file():
-        with contextlib.suppress(ValueError, KeyError):  # a damaged index: prepare again
-            kept = json.loads(index_file.read_text())
-            shape = (len(kept["indices"]), size, size, channels)
-            if kept["count"] == len(source) and pixels_file.stat().st_size == int(np.prod(shape)):
-                pixels = np.memmap(pixels_file, np.uint8, "r", shape=shape)
-                return Prepared(pixels, np.array(kept["indices"], np.int64), kept["skipped"])
+    kept = _index(index_file, len(source)) if pixels_file.is_file() else None
+    if kept is not None:
+        rows, unusable = kept
+        if rows and pixels_file.stat().st_size == len(rows) * size * size * channels:
+            pixels = np.memmap(pixels_file, np.uint8, "r", shape=(len(rows), size, size, channels))
+            return Prepared(pixels, np.array(rows, np.int64), unusable)
     folder.mkdir(parents=True, exist_ok=True)
     needed = len(source) * size * size * channels
     free = shutil.disk_usage(folder).free
@@ -94,3 +92,20 @@ def prepare(
     write_atomically(index_file, json.dumps(listing).encode())
     pixels = np.memmap(pixels_file, np.uint8, "r", shape=(len(indices), size, size, channels))
     return Prepared(pixels, np.array(indices, np.int64), skipped)
+
+
+def _index(file: Path, count: int) -> tuple[list[int], dict[str, str]] | None:
+    """What an earlier call noted of so many images: those prepared, in order, and why others are not. None
+    where there is no such note, or a damaged one: the images are prepared again."""
+    try:
+        kept = json.loads(file.read_text())
+        indices, skipped = kept["indices"], kept["skipped"]
+        whole = (
+            kept["count"] == count
+            and all(type(index) is int and 0 <= index < count for index in indices)
+            and indices == sorted(set(indices))
+            and all(isinstance(reason, str) for reason in skipped.values())
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return (indices, skipped) if whole else None
