@@ -138,6 +138,16 @@ def test_a_fit_that_exists_is_kept_unless_told_otherwise(
     assert KeypointMap.load(out).names == ("nose",)
 
 
+def test_without_its_measures_a_fit_is_not_finished(
+    cairns: Call, colour_run: Run, photos: Path, tmp_path: Path
+) -> None:
+    words = ("fit", colour_run.folder, labels_in(photos, 5), "--out", tmp_path / "k.json")
+    assert cairns(*words, "--json", photos).refused(f"{photos}")
+    assert cairns(*words, "--json", tmp_path / "m.json").code == 0
+    assert (tmp_path / "m.json").is_file()
+    assert KeypointMap.load(tmp_path / "k.json").names == ("nose",)
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

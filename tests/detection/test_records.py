@@ -258,6 +258,8 @@ def test_an_overlay_or_a_format_is_added_without_detecting_again(
     assert len(detect(predictor, photos, out, formats=("h5", "slp", "coco")).written) == 2
     assert looked_at == [3, 3]
     assert (out / TABLE).read_bytes() == table
+    record = json.loads((out / "landmarks.record.json").read_text())
+    assert set(record["noted"]) == {"versions", "device", "seconds"}
     for name in ("landmarks.dlc.csv", "landmarks.coco.json"):
         assert (out / name).read_bytes() == (at_once / name).read_bytes()
     for drawing in sorted((at_once / "overlays").iterdir()):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -111,6 +114,19 @@ def test_written_images_have_their_colours(tmp_path: Path, name: str) -> None:
     with Image.open(tmp_path / name) as opened:
         assert opened.format == {"png": "PNG", "jpg": "JPEG"}[name[-3:]]
         assert np.abs(np.asarray(opened).astype(int) - image).max() < 8
+
+
+def test_a_picture_that_cannot_be_written_leaves_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_image(tmp_path / "a.png", np.zeros((16, 16, 3), np.uint8))
+    before = (tmp_path / "a.png").read_bytes()
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=full))
+    with pytest.raises(OSError, match="No space"):
+        write_image(tmp_path / "a.png", np.ones((16, 16, 3), np.uint8))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
+    assert (tmp_path / "a.png").read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["picture", "picture.what"])

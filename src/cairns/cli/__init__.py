@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from cairns.io import printable, say
 
@@ -59,9 +62,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if odd := next((word for word in words if unreadable_option(word)), None):
         return complain(f"There is no option {odd}.")  # perhaps a file, by a shell's *: write ./ before it
     try:
-        verb = importlib.import_module(f"cairns.cli.{words[0]}")
-        code = int(verb.main(words[1:]))
-        sys.stdout.flush()
+        with terminable():
+            verb = importlib.import_module(f"cairns.cli.{words[0]}")
+            code = int(verb.main(words[1:]))
+            sys.stdout.flush()
         return code
     except CairnsError as error:
         return complain(str(error))
@@ -78,6 +82,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("", "cairns: interrupted.", error=True)
         return 1
+    except Terminated:
+        signal.raise_signal(signal.SIGTERM)  # which now does what it does by default
+        return 1
+
+
+class Terminated(BaseException):
+    """SIGTERM came."""
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Within, SIGTERM raises an exception, so that temporary files are removed on the way out."""
+
+    def stop(*_: object) -> None:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():  # which alone may set handlers
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def unreadable_option(word: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import tyro
 from tyro.conf import Positional
 
-from cairns.io import say
+from cairns.io import say, write_atomically
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,10 @@ def main(argv: Sequence[str]) -> int:
     groups = [group_of(int(index)) for index in found.indices] if group_of else None
     sides = np.array([(place.width, place.height) for place in places])
     fitted = fit_keypoints(found.points, targets, annotations.names, sides, groups)
-    fitted.save(args.out)
     measured = fitted.measured
+    if args.json is not None:  # before --out, which says that all is done
+        write_atomically(args.json, f"{json.dumps(measured, indent=2)}\n".encode())
+    fitted.save(args.out)
     kind = f"{measured['groups']} folders" if measured["groups"] > 1 else "single images"
     say(
         f"{len(fitted.names)} keypoints from {predictor.landmarks} landmarks, "
@@ -83,6 +85,4 @@ def main(argv: Sequence[str]) -> int:
     if measured["groups"] == 1:
         say("All labels come from one folder: frames of one video are on both sides; expect more elsewhere.")
     say(f"{args.out}; next: cairns detect {args.model} VIDEO... --keypoints {args.out}")
-    if args.json is not None:
-        args.json.write_text(json.dumps(measured, indent=2) + "\n")
     return 0

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
+from cairns.io import write_atomically
 from cairns.palette import colours
 from cairns.sources.images import to_channels
 
@@ -63,9 +64,8 @@ def contact_sheet(tiles: Sequence[NDArray[np.uint8]], columns: int, gap: int = 4
 
 def write_image(path: Path, image: NDArray[np.uint8]) -> None:
     """PNG or JPEG by the name's ending, RGB."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         data = cv2.imencode(path.suffix, cv2.cvtColor(image, cv2.COLOR_RGB2BGR))[1]
     except cv2.error:
         raise CairnsError(f"Cannot write {path}: its name must end in .png or .jpg.") from None
-    path.write_bytes(data.tobytes())
+    write_atomically(path, data.tobytes())

@@ -48,13 +48,14 @@ class Record:
                 raise ValueError("it is too large")
             content = json.loads(self.path.read_bytes())
             compared, inputs, results = content["compared"], content["inputs"], content["results"]
-            pending = content["pending"]
+            pending, noted = content["pending"], content.get("noted", {})
             sizes = [entry["size"] for entry in (*inputs.values(), *results.values())]
             whole = (
                 isinstance(compared, dict)
                 and isinstance(compared["options"], dict)
                 and all(type(size) is int and size >= 0 for size in sizes)
                 and all(type(entry["time"]) is int for entry in inputs.values())
+                and isinstance(noted, dict)
                 and isinstance(pending, list)
                 and all(isinstance(name, str) for name in pending)
             )
@@ -74,7 +75,7 @@ class Record:
                 f"{self.path.parent} holds other results: {of} was made {self._difference(compared)}; "
                 "--overwrite replaces it, or choose another --out."
             )
-        self.inputs, self.results, self.pending = inputs, results, set(pending)
+        self.inputs, self.results, self.pending, self.noted = inputs, results, set(pending), noted
 
     def _difference(self, compared: dict[str, Any]) -> str:
         for key, words in WORDS.items():
