@@ -90,6 +90,8 @@ def test_a_missing_table_says_what_it_has_to_hold(awa: Path, tmp_path: Path) -> 
         ("horse/a.jpg,1,2,three,4,left", "expected numbers x and y"),
         ("horse/a.jpg,1,2,0,4,left", "a width and height above 0"),
         ("horse/a.jpg,nan,2,3,4,left", "expected numbers x and y"),
+        ("horse/a.jpg,1e308,2,3,4,left", "expected numbers x and y"),
+        ("horse/a.jpg,1,2,1e9,4,left", "expected numbers x and y"),
         ("x" * 200_000, "not a line of CSV"),
     ],
 )

@@ -20,7 +20,7 @@ import scipy.io
 from PIL import Image
 
 from fuzzing.made import photo
-from fuzzing.mutate import Mutation, after, bent_png, cells, one_of, scrambled
+from fuzzing.mutate import Mutation, after, bent_png, cells, numbers, one_of, scrambled
 from fuzzing.pictures import write_video
 from fuzzing.structured import bent_hdf5, bent_sqlite, bent_struct
 from fuzzing.target import Change, Target, cli, files, some
@@ -109,7 +109,7 @@ def write_shoes(folder: Path) -> None:
 
 
 JPEG: Mutation = one_of(after(3), after(20), scrambled)
-LIST: Mutation = one_of(cells(" "), cells(" "), scrambled)
+LIST: Mutation = one_of(numbers, numbers, cells(" "), cells(" "), scrambled)
 
 # ---- idx
 
@@ -364,7 +364,7 @@ TARGETS = {
     ),
     "animals": Target(
         write_animals,
-        plain("boxes.csv", one_of(cells(","), cells(","), scrambled)),
+        plain("boxes.csv", one_of(numbers, cells(","), cells(","), scrambled)),
         inspected("animals"),
         r"expected the header",
         3,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import struct
 import zipfile
 import zlib
@@ -246,6 +247,33 @@ def cells(separator: str) -> Mutation:
         )
 
     return mutated
+
+
+NUMBERS = (
+    b"-1",
+    b"0",
+    b"0.5",
+    b"1e5",
+    b"99999",
+    b"100001",
+    b"1e9",
+    b"-1e9",
+    b"1e308",
+    b"1e-320",
+    b"2147483648",
+    b"nan",
+    b"inf",
+)
+
+
+def numbers(random: Random, data: bytes) -> bytes:
+    """Some numbers of a text replaced by others."""
+    found = list(re.finditer(rb"-?\d+(\.\d+)?", data))
+    for match in sorted(
+        random.sample(found, min(len(found), random.choice((1, 1, 2, 20)))), key=lambda one: -one.start()
+    ):
+        data = data[: match.start()] + random.choice(NUMBERS) + data[match.end() :]
+    return data
 
 
 # ---- containers

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from fuzzing.made import model, photo, write_photos
-from fuzzing.mutate import after, bent_json, cells, one_of, opcodes, scrambled
+from fuzzing.mutate import after, bent_json, cells, numbers, one_of, opcodes, scrambled
 from fuzzing.structured import bent_hdf5
 from fuzzing.target import Change, Target, cli, files, some
 
@@ -215,7 +215,7 @@ NO_HDF5 = r"nable to (synchronously )?open file|signature not found|truncated fi
 TARGETS = {
     "csv": Target(
         write_csv,
-        files({"*.csv": one_of(cells(","), cells(","), scrambled)}),
+        files({"*.csv": one_of(numbers, cells(","), cells(","), scrambled)}),
         csv_call,
         r"line 1: expected the columns",
         8,
@@ -226,7 +226,7 @@ TARGETS = {
     "fit": Target(write_coco, files({"*.json": bent_json}), fit_call, r"expected JSON", 2),
     "deeplabcut-csv": Target(
         write_dlc_csv,
-        files({"**/*.csv": one_of(cells(","), cells(","), scrambled)}),
+        files({"**/*.csv": one_of(numbers, cells(","), cells(","), scrambled)}),
         dlc_call,
         r"no table of text|three header rows",
         5,

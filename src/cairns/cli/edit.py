@@ -90,14 +90,14 @@ def edited(code: Code, args: Edit) -> Code:
             dx, dy = (float(part) for part in step.split(","))
             code = code.moved({int(number): (dx, dy)})
         except ValueError:
-            raise CairnsError(f"--move takes LANDMARK:DX,DY, such as 3:0.05,0; got {word!r}.") from None
+            raise CairnsError(f"--move takes LANDMARK:DX,DY, such as 3:0.05,0; got {word[:80]!r}.") from None
     if args.field is not None:
         name, _, strength = args.field.partition(":")
         try:
             amount = float(strength or 0.3)
         except ValueError:
             raise CairnsError(
-                f"--field takes NAME:STRENGTH, such as twist:0.3; got {args.field!r}."
+                f"--field takes NAME:STRENGTH, such as twist:0.3; got {args.field[:80]!r}."
             ) from None
         code = code.with_landmarks(carried(code.landmarks, name, amount))
     return code

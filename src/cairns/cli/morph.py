@@ -64,7 +64,9 @@ def main(argv: Sequence[str]) -> int:
         try:
             chosen = [int(word) for word in args.landmarks.split(",")]
         except ValueError:
-            raise CairnsError(f"--landmarks takes numbers such as 3,5,7; got {args.landmarks!r}.") from None
+            raise CairnsError(
+                f"--landmarks takes numbers such as 3,5,7; got {args.landmarks[:80]!r}."
+            ) from None
     editor = Editor.load(args.model)
     photo = read_photo(args.start)
     square, place = editor.prepare(photo)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
-from cairns.geometry import Placement
+from cairns.geometry import REACH, Placement
 from cairns.sources.base import Annotations, Attributes, Split, require
 from cairns.sources.images import read_image
 
@@ -121,9 +121,9 @@ def _animal(fields: list[str], where: str) -> Animal:
         x, y, width, height = (float(field) for field in fields[1:5])
     except ValueError:
         x = y = width = height = math.nan
-    if not (math.isfinite(x + y + width + height) and width > 0 and height > 0):
+    if not all(abs(value) <= REACH for value in (x, y, width, height)) or min(width, height) <= 0:
         raise CairnsError(
-            f"{where}: expected numbers x and y, and a width and height above 0; "
+            f"{where}: expected numbers x and y, and a width and height above 0, of pixels; "
             f"got {','.join(fields[1:5])[:60]!r}."
         )
     edge = max(width, height)
