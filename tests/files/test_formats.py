@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import logging
+import os
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -227,6 +230,20 @@ def test_sleap_reads_its_own(found: Keypoints, tmp_path: Path) -> None:
         known = np.isfinite(points[:, 2])
         np.testing.assert_allclose(instance.numpy(scores=True)[known, 2], points[known, 2], atol=1e-6)
         assert instance.score == pytest.approx(np.nanmean(points[:, 2]))
+
+
+def test_the_video_is_not_opened_to_write_its_name(
+    found: Keypoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenCV crashes on a name that is not UTF-8, and would take others for addresses."""
+    import sleap_io
+
+    name = os.fsdecode(b"m\xe9.mp4")
+    with monkeypatch.context() as patch:
+        patch.setattr(cv2, "VideoCapture", None)
+        path = written("slp", replace(found, video=found.video.rename(tmp_path / name)), tmp_path)
+    video = sleap_io.load_slp(str(path), open_videos=False).video
+    assert (Path(video.filename), tuple(video.shape[:3]), video.fps) == (tmp_path / name, (FRAMES, 48, 64), 25)
 
 
 def test_movement_reads_sleap_files(found: Keypoints, tmp_path: Path) -> None:
