@@ -132,14 +132,16 @@ def test_a_body_that_stalls_is_given_up(limited: Any, path: bytes) -> None:
 
 def test_an_answer_that_nobody_fetches_is_given_up(limited: Any) -> None:
     """Its connection counts, until then, among those that are open."""
-    with limited(body=0.3, connections=2) as served:
+    with limited(head=60, body=0.3, connections=3) as served:
         number = served.ask("/api/images", photo(1200)).json["id"]
         with socket.socket() as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connection.connect(("127.0.0.1", served.port))
             request = f"GET /api/images/{number}/photo HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
             connection.sendall(request * 30)
-            assert comes_to_answer(served)
+            assert connection.recv(12) == b"HTTP/1.1 200"
+            with connected(served):
+                assert comes_to_answer(served)
 
 
 def comes_to_answer(served: Any) -> bool:
