@@ -154,6 +154,8 @@ def test_other_tools_get_names_that_are_no_numbers_and_differ(
 @pytest.mark.parametrize("name", ["dlc", "h5"])
 def test_movement_reads_deeplabcut_files(found: Keypoints, tmp_path: Path, name: str) -> None:
     load_poses = movement_loader()
+    if name == "dlc":
+        pytest.importorskip("movement", minversion="0.13", reason="earlier ones split quoted names at commas")
     data = load_poses.from_dlc_file(written(name, found, tmp_path), fps=25)
     assert data.keypoints.values.tolist() == list(LABELS)
     np.testing.assert_allclose(data.time.values, np.arange(FRAMES) / 25)
