@@ -26,9 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from cairns.editing.editor import Code, Editor
@@ -262,6 +261,11 @@ def create_app(studio: Studio) -> ASGIApp:
     async def index(request: Request) -> Response:
         return FileResponse(PAGE / "index.html")
 
+    async def static(request: Request) -> Response:
+        """One of the page's few files; a name is looked up, not joined to a path."""
+        file = {path.name: path for path in PAGE.iterdir()}.get(request.path_params["name"])
+        return FileResponse(file) if file else PlainTextResponse("Not Found", 404)
+
     routes = [
         Route("/", guarded(studio, index)),
         Route("/api/model", guarded(studio, studio.model)),
@@ -269,7 +273,7 @@ def create_app(studio: Studio) -> ASGIApp:
         Route("/api/images/{number}/{kind}", guarded(studio, studio.picture)),
         Route("/api/render", guarded(studio, studio.render), methods=["POST"]),
         Route("/api/morph", guarded(studio, studio.morph), methods=["POST"]),
-        Mount("/static", StaticFiles(directory=PAGE)),
+        Route("/static/{name}", static),
     ]
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False  # a redirect would repeat whatever host was asked for
