@@ -85,6 +85,11 @@ def images(folder: str) -> list[str]:
     return sorted(map(str, Path(folder).glob("*.png")))
 
 
+def whole(files: Sequence[str]) -> list[Placement]:
+    """All of each image as the box to look at."""
+    return [Placement(0, 0, *pixels(file).shape[1::-1]) for file in files]
+
+
 def pixels(file: str) -> NDArray[np.uint8]:
     """As it is stored: (H, W) or (H, W, 3)."""
     stored = cv2.imread(file, cv2.IMREAD_UNCHANGED)
@@ -163,14 +168,17 @@ def shipped(model: str, squares: str) -> None:
         return {
             "digest": predictor.digest,
             "names": list(predictor.names),
-            "found": [found(one, size) for one in predictor.detect_many(images(squares))],
+            "found": [
+                found(one, size) for one in predictor.detect_many(images(squares), whole(images(squares)))
+            ],
         }
 
     @case("landmarks", f"Predictor, {model}, another number of views", EDGE)
     def _(folder: Path) -> Any:
         if model == "digits-7":  # it does not know its mean shape
             return [found(Predictor.load(model, 1).detect(file), 28) for file in images(squares)[:2]]
-        return [found(one, 64) for one in Predictor.load(model, 4).detect_many(images(squares)[:3])]
+        several = Predictor.load(model, 4).detect_many(images(squares)[:3], whole(images(squares)[:3]))
+        return [found(one, 64) for one in several]
 
     @case("landmarks", f"command line, {model}", WRITTEN)
     def _(folder: Path) -> Any:
@@ -468,13 +476,14 @@ def runs(folder: str) -> None:
     @case("runs", folder, EDGE)
     def _(scratch: Path) -> Any:
         predictor = Predictor.load(folder)
-        squares = [pixels(file) for file in images("material/squares")[:6]]
+        files = images("material/squares")[:6]
+        squares = [pixels(file) for file in files]
         decoded = Editor.load(folder).decode_many([Editor.load(folder).encode(one) for one in squares])
         return {
             "digest": predictor.digest,
             "landmarks": predictor.landmarks,
             "names": list(predictor.names),
-            "found": [found(one, 32) for one in predictor.detect_many(squares)],
+            "found": [found(one, 32) for one in predictor.detect_many(squares, whole(files))],
             "decoded": decoded.mean((1, 2, 3)).round(1).tolist(),
         }
 
