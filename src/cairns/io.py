@@ -7,7 +7,10 @@ import os
 import stat
 import sys
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from cairns.errors import CairnsError
 
@@ -21,12 +24,19 @@ JOINERS = "\u200c\u200d"  # format characters that words of some languages, and 
 
 def write_atomically(path: Path, data: bytes) -> None:
     """After a crash at any moment the file is the old one or the new one, whole."""
+    with writing_atomically(path) as stream:
+        stream.write(data)
+
+
+@contextmanager
+def writing_atomically(path: Path) -> Iterator[BinaryIO]:
+    """The same, for what is not at hand in one piece."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + PART)
     temporary.unlink(missing_ok=True)  # left by a kill, or put there: a pipe, or a link to another file
     try:
         with temporary.open("xb") as stream:
-            stream.write(data)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)

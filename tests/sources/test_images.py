@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import io
 import struct
+import subprocess
+import sys
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image, ImageFile, ImageOps
 
 from cairns.errors import CairnsError, UnreadableImage
+from cairns.sources import images
 from cairns.sources.images import EXTENSIONS, MAX_PIXELS, has_colour, read_image, to_channels
 
 
@@ -203,7 +207,7 @@ def test_a_huge_image_is_refused_without_decoding(
     path = tmp_path / "huge.png"
     path.write_bytes(png_of_size(*size))
     monkeypatch.setattr(ImageFile.ImageFile, "load", lambda *_: pytest.fail("decoded a huge image"))
-    with pytest.raises(UnreadableImage, match="more than the limit of 128 megapixels"):
+    with pytest.raises(UnreadableImage, match="more than the limit of 64 megapixels"):
         read_image(path)
 
 
@@ -306,3 +310,142 @@ def test_every_orientation_is_that_of_pillow(colours: np.ndarray, orientation: i
     data = encoded(Image.fromarray(colours), "PNG", exif=exif)
     expected = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))))
     np.testing.assert_array_equal(read_image(io.BytesIO(data)), expected)
+
+
+PEAK = """
+import resource, sys
+from pathlib import Path
+from typing import Any
+import numpy, cv2, PIL.Image, PIL.ImageOps
+from cairns.sources.images import read_image
+
+PIL.Image.init()
+read_image(Path(sys.argv[1]))
+status = Path("/proc/self/status")
+Path("/proc/self/clear_refs").write_text("5")  # the peak from here on
+
+def megabytes(field):
+    lines = status.read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(field)).split()[1]) / 1000
+
+before = megabytes("VmRSS")
+shape = read_image(Path(sys.argv[2])).shape
+print(*shape, megabytes("VmHWM") - before)
+"""
+
+
+def tiff_of_size(width: int, height: int, bits: int, samples: int) -> bytes:
+    """A deflated TIFF in a single strip, turned by a quarter: a real number, or RGBA of 16 bits, a pixel."""
+    packer = zlib.compressobj(9)
+    row = bytes(width * bits // 8 * samples)
+    data = b"".join(packer.compress(row) for _ in range(height)) + packer.flush()
+    kind = 3 if bits == 32 else 1
+    entries = [
+        (256, 4, width), (257, 4, height), (259, 3, 8), (262, 3, 2 if samples == 4 else 1), (273, 4, 8),
+        (274, 3, 6), (277, 3, samples), (278, 4, height), (279, 4, len(data)),
+    ]  # fmt: skip
+    entries += [(338, 3, 2)] if samples == 4 else []
+    place = 8 + len(data) + len(data) % 2
+    rest = place + 2 + 12 * (len(entries) + 2) + 4
+    table = [struct.pack("<HHII", tag, field, 1, value) for tag, field, value in entries]
+    for tag, value in ((258, bits), (339, kind)):
+        values = struct.pack(f"<{samples}H", *[value] * samples)
+        if samples == 1:
+            table.append(struct.pack("<HHI", tag, 3, 1) + values.ljust(4, b"\0"))
+        else:
+            table.append(struct.pack("<HHII", tag, 3, samples, rest + (0 if tag == 258 else 8)))
+    extra = b"".join(struct.pack(f"<{samples}H", *[value] * samples) for value in (bits, kind))
+    table.sort(key=lambda entry: struct.unpack("<H", entry[:2]))
+    return (
+        (b"II*\0" + struct.pack("<I", place) + data).ljust(place, b"\0")
+        + struct.pack("<H", len(table)) + b"".join(table) + bytes(4) + (extra if samples > 1 else b"")
+    )  # fmt: skip
+
+
+def large(kind: str) -> bytes:
+    """An image of just under 50 megapixels, in a file of less than 3 MB."""
+    width, height = 8000, 6248
+    if kind == "float TIFF":
+        return tiff_of_size(width, height, 32, 1)
+    if kind == "16-bit RGBA TIFF":
+        return tiff_of_size(width, height, 16, 4)
+    mode = {"CMYK": "CMYK", "RGBA": "RGBA"}.get(kind.split()[0], "RGB")
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    picture = Image.new(mode, (width, height))
+    if "JPEG" in kind:
+        return encoded(picture, "JPEG", progressive=True, subsampling=0, exif=exif)
+    if "WebP" in kind:
+        return encoded(picture, "WEBP", lossless=True, quality=0, method=0, exif=exif)
+    return encoded(picture, "PNG", exif=exif)
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is measured on Linux")
+@pytest.mark.parametrize(
+    "kind", ["float TIFF", "16-bit RGBA TIFF", "CMYK JPEG", "RGBA WebP", "RGBA PNG", "RGB PNG"]
+)
+def test_no_image_takes_more_than_600_mb(tmp_path: Path, kind: str) -> None:
+    """50 megapixels of the costliest modes, turned by a quarter, in a process of its own."""
+    (tmp_path / "large").write_bytes(large(kind))
+    (tmp_path / "small").write_bytes(png_of_size(64, 64))
+    words = [sys.executable, "-c", PEAK, str(tmp_path / "small"), str(tmp_path / "large")]
+    child = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert child.returncode == 0, child.stderr
+    height, width, _, peak = child.stdout.split()
+    assert (int(height), int(width)) == (8000, 6248)
+    assert float(peak) < 600, f"{kind}: {peak} MB"
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "limit"),
+    [
+        ("TIFF", (8000, 6300), 50),
+        ("PPM", (8000, 6300), 50),
+        ("progressive JPEG", (8000, 7600), 60),
+        ("PNG", (8000, 8008), 64),
+    ],
+)
+def test_the_limit_is_that_of_the_format(
+    kind: str, size: tuple[int, int], limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused unread; just below it, images of the format are decoded."""
+    progressive = {"progressive": True} if "JPEG" in kind else {}
+    data = encoded(Image.new("RGB", size), kind.split()[-1], **progressive)
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda *_: pytest.fail("decoded a huge image"))
+    with pytest.raises(
+        UnreadableImage, match=f"{size[0]}x{size[1]} pixels, more than the limit of {limit} mega"
+    ):
+        read_image(io.BytesIO(data))
+
+
+def test_a_gif_that_takes_memory_as_it_is_opened_is_refused() -> None:
+    """Pillow makes the frame's background before anybody can ask for its size."""
+    control = b"\x21\xf9\x04\x09\x00\x00\x00\x00"  # transparent, to be restored to the background
+    frame = b"\x2c" + struct.pack("<HHHHB", 0, 0, 13_000, 13_000, 0) + b"\x02\x01\x4c\x00\x3b"
+    data = b"GIF89a" + struct.pack("<HHBBB", 13_000, 13_000, 0x80, 0, 0) + bytes(6) + control + frame
+    with pytest.raises(UnreadableImage, match="more than the limit of 64 megapixels"):
+        read_image(io.BytesIO(data))
+
+
+def test_a_large_webp_is_read_as_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large ones are read by another decoder."""
+    picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (5, 7, 4), dtype=np.uint8))
+    picture = picture.resize((133, 57))
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    frames = {"save_all": True, "append_images": [Image.new("RGBA", picture.size)]}
+    kinds: list[dict[str, Any]] = [{"lossless": True}, {"quality": 60}, {"lossless": True, **frames}]
+    for mode in ("RGB", "RGBA"):
+        for options in kinds:
+            data = encoded(picture.convert(mode), "WEBP", exif=exif, **options)
+            expected = read_image(io.BytesIO(data))
+            with monkeypatch.context() as patch:
+                patch.setattr(images, "LARGE_WEBP", 100)
+                np.testing.assert_array_equal(read_image(io.BytesIO(data)), expected)
+
+
+def test_grey_of_a_large_image_is_made_in_strips(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = np.random.default_rng(0).integers(0, 256, (50, 40, 3), dtype=np.uint8)
+    expected = to_channels(image, 1)
+    monkeypatch.setattr(images, "STRIP", 300)
+    np.testing.assert_array_equal(to_channels(image, 1), expected)

@@ -75,6 +75,7 @@ def main(argv: Sequence[str]) -> int:
         picture = figure(editor, square, before, [after])
     else:
         picture = put_back(editor, photo, before, after, blend=args.kind == "blended")
+    del photo  # which may be large
     write_frames(args.out, [picture])
     say(f"{args.kind}: {args.out}")
     return 0

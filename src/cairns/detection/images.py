@@ -32,7 +32,7 @@ from cairns.sources import Source, of_videos
 from cairns.training.progress import Progress
 
 BATCH = 64
-HELD_PIXELS = 64_000_000  # of decoded images that wait to be drawn on
+HELD_PIXELS = 16_000_000  # of decoded images that wait to be drawn on
 TABLE, RECORD, OVERLAYS = "landmarks.csv", "landmarks.record.json", "overlays"
 
 
@@ -209,13 +209,16 @@ class Detection:
 
         def flush() -> None:
             found = iter(self._found(squares, places))
-            for one in waiting:
+            while waiting:
+                one = waiting.pop(0)
                 own = [next(found) for _ in range(one.subjects)]
                 for subject, landmarks in enumerate(own):
                     rows.add(one.name, landmarks, subject=subject)
                 if one.image is not None:
-                    write_image(self.part / self.pictures[one.name], drawn(one.image, own))
-            for pile in (waiting, squares, places):
+                    name, drawing = one.name, drawn(one.image, own)
+                    del one  # a large image is not held beside its drawing while that is written
+                    write_image(self.part / self.pictures[name], drawing)
+            for pile in (squares, places):
                 pile.clear()
 
         with (
@@ -237,6 +240,7 @@ class Detection:
                 waiting.append(Waiting(name, image if self.wanted.overlay else None, len(boxes)))
                 height, width = image.shape[:2]
                 done[name] = {**identities[index], "pixels": [width, height]}
+                del image  # so that only one that waits to be drawn on is held
                 held += width * height if self.wanted.overlay else 0
                 outcome.images += 1
                 outcome.subjects += len(boxes)
@@ -323,7 +327,9 @@ class Detection:
                 except UnreadableImage as error:
                     self.outcome.skipped[name] = str(error)
                     continue
-                write_image(self.part / self.pictures[name], drawn(image, table.of(cell(name))))
+                drawing = drawn(image, table.of(cell(name)))
+                del image
+                write_image(self.part / self.pictures[name], drawing)
                 names.append(name)
             bar.update(len(indices))
         self._keep_drawings(names)

@@ -26,6 +26,8 @@ Photo = NDArray[np.uint8]
 ANCHORS = 7  # points an edge of the crop that stay where they are
 MARGIN = 0.15  # of the edge: the warped region reaches so far beyond the crop
 LATTICE = 65  # points an edge at which the spline is evaluated; between them it is interpolated
+BLOCK = 1 << 20  # pixels moved at a time
+LONGEST = 32767  # pixels: OpenCV moves those of no longer edge
 NO_MAP = np.empty(0, np.float32)  # OpenCV takes both coordinates in one array, or in two
 APART = (
     0.02  # of the edge: landmarks nearer than this to another, or to an anchor, are left out of the spline
@@ -45,23 +47,38 @@ class Warp:
 def put_back(editor: Editor, photo: Photo, before: Code, after: Code, blend: bool = False) -> Photo:
     """The photo, (H, W), (H, W, 1) or (H, W, 3), with the edit from one code to another in it: (H, W, 3)."""
     colour = to_channels(np.atleast_3d(photo), 3)
-    warp = displacement(before.place, before.landmarks, after.landmarks, colour.shape[1], colour.shape[0])
+    height, width = colour.shape[:2]
+    if max(height, width) >= LONGEST:
+        raise CairnsError(f"A photo to edit has edges of less than {LONGEST} pixels; got {width}x{height}.")
     result = colour.copy()
-    height, width = warp.sources.shape[:2]
-    region = result[warp.top : warp.top + height, warp.left : warp.left + width]
-    moved = np.asarray(read(colour, warp.sources), np.uint8)
-    if blend:
-        old, new = (to_channels(image, 3).astype(np.float32) for image in editor.decode_many((before, after)))
-        change = on_photo(new, before.place, warp) - on_photo(old, before.place, warp, moved=True)
-        moved = np.clip(moved + change, 0, 255).round().astype(np.uint8)
-    region[:] = moved
+    shift = spline(before.place, before.landmarks, after.landmarks)
+    left, top, right, bottom = region(before.place, width, height)
+    old, new = (
+        (to_channels(image, 3).astype(np.float32) for image in editor.decode_many((before, after)))
+        if blend
+        else (None, None)
+    )
+    rows = max(1, BLOCK // (right - left))  # at once: the places that pixels come from take more than pixels
+    for start in range(top, bottom, rows):
+        warp = sources(shift, before.place, left, start, right, min(start + rows, bottom))
+        moved = np.asarray(read(colour, warp.sources), np.uint8)
+        if old is not None and new is not None:
+            change = on_photo(new, before.place, warp) - on_photo(old, before.place, warp, moved=True)
+            moved = np.clip(moved + change, 0, 255).round().astype(np.uint8)
+        result[start : start + len(moved), left:right] = moved
     return result
 
 
 def displacement(
     place: Placement, old: NDArray[np.float64], new: NDArray[np.float64], width: int, height: int
 ) -> Warp:
-    """The spline from the new landmarks (K, 2) back to the old ones; at the region's rim nothing moves."""
+    """Where the pixels of the whole region come from, as landmarks (K, 2) move from their old places."""
+    left, top, right, bottom = region(place, width, height)
+    return sources(spline(place, old, new), place, left, top, right, bottom)
+
+
+def spline(place: Placement, old: NDArray[np.float64], new: NDArray[np.float64]) -> NDArray[np.float32]:
+    """From the new landmarks (K, 2) back to the old ones, in pixels on the lattice; its rim stays."""
     rim = np.linspace(-MARGIN, 1 + MARGIN, ANCHORS)
     low, high = np.full(ANCHORS, -MARGIN), np.full(ANCHORS, 1 + MARGIN)
     edges = [(rim, low), (rim, high), (low[1:-1], rim[1:-1]), (high[1:-1], rim[1:-1])]
@@ -77,7 +94,12 @@ def displacement(
     # The rim's shift fades to exactly 0, so that the region joins the photo without a seam.
     fade = np.clip(np.minimum(np.arange(LATTICE), np.arange(LATTICE)[::-1]) / 4, 0, 1)
     shift = (shift * np.minimum(fade[:, None], fade[None, :])[:, :, None]).astype(np.float32)
+    shift *= (-place.width if place.mirrored else place.width, place.height)
+    return np.asarray(shift, np.float32)
 
+
+def region(place: Placement, width: int, height: int) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom of what an edit of the crop changes on a photo."""
     corners = place.to_original(np.array([(-MARGIN, -MARGIN), (1 + MARGIN, 1 + MARGIN)]))
     low_x, high_x = sorted(corners[:, 0])
     low_y, high_y = sorted(corners[:, 1])
@@ -85,16 +107,22 @@ def displacement(
     right, bottom = min(width, int(np.ceil(high_x))), min(height, int(np.ceil(high_y)))
     if left >= right or top >= bottom:
         raise CairnsError(f"The crop lies outside of the photo of {width}x{height} pixels.")
+    return left, top, right, bottom
+
+
+def sources(
+    shift: NDArray[np.float32], place: Placement, left: int, top: int, right: int, bottom: int
+) -> Warp:
+    """Where the pixels of a part of the region come from."""
     x, y = np.arange(left, right), np.arange(top, bottom)
     # The crop's edges are the photo's, so rows and columns are interpolated one after the other. (OpenCV's
     # remap would round to 1/32 of a cell of the lattice, which is seen as steps on large photos.)
     columns = hats(place.to_unit(np.column_stack((x + 0.5, np.zeros(len(x)))))[:, 0])
     rows = hats(place.to_unit(np.column_stack((np.zeros(len(y)), y + 0.5)))[:, 1])
-    shift *= (-place.width if place.mirrored else place.width, place.height)
-    sources = np.einsum("yj,jic,xi->yxc", rows, shift, columns, optimize=True)
-    sources[:, :, 0] += x
-    sources[:, :, 1] += y[:, None]
-    return Warp(left, top, np.ascontiguousarray(sources, np.float32))
+    found = np.einsum("yj,jic,xi->yxc", rows, shift, columns, optimize=True)
+    found[:, :, 0] += x
+    found[:, :, 1] += y[:, None]
+    return Warp(left, top, np.ascontiguousarray(found, np.float32))
 
 
 def hats(unit: NDArray[np.float64]) -> NDArray[np.float32]:

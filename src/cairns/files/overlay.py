@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 
 import cv2
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
-from cairns.io import write_atomically
+from cairns.io import writing_atomically
 from cairns.palette import colours
 from cairns.sources.images import to_channels
 
@@ -63,9 +64,17 @@ def contact_sheet(tiles: Sequence[NDArray[np.uint8]], columns: int, gap: int = 4
 
 
 def write_image(path: Path, image: NDArray[np.uint8]) -> None:
-    """PNG or JPEG by the name's ending, RGB."""
-    try:
-        data = cv2.imencode(path.suffix, cv2.cvtColor(image, cv2.COLOR_RGB2BGR))[1]
-    except cv2.error:
-        raise CairnsError(f"Cannot write {path}: its name must end in .png or .jpg.") from None
-    write_atomically(path, data.tobytes())
+    """PNG or JPEG by the name's ending, RGB. Pillow writes a PNG as it encodes; OpenCV would hold all of it."""
+    from PIL import Image
+
+    ending = path.suffix.lower()
+    if ending not in (".png", ".jpg"):
+        raise CairnsError(f"Cannot write {path}: its name must end in .png or .jpg.")
+    picture = Image.fromarray(image)
+    with writing_atomically(path) as stream:
+        if ending == ".png":
+            picture.save(stream, "PNG", compress_level=1)
+        else:
+            data = BytesIO()  # into a file, Pillow would not see that the disk is full
+            picture.save(data, "JPEG", quality=95)
+            stream.write(data.getbuffer())

@@ -81,10 +81,13 @@ class Studio:
         self.limits = limits
         self.bodies = asyncio.Semaphore(limits.bodies)
         self.limiter: anyio.CapacityLimiter | None = None  # needs a running loop
+        self.decoding = asyncio.Semaphore(
+            1
+        )  # uploads, one by one: each may take all the memory it is allowed
 
     def open(self, name: str, pixels: NDArray[np.uint8]) -> str:
         """Encode an image and keep it; returns its id."""
-        photo = shrunk(to_channels(pixels, 3))
+        photo = to_channels(shrunk(pixels), 3)
         square, place = self.editor.prepare(photo)
         code = self.editor.encode_squares(square[None], [place])[0]
         number = secrets.token_urlsafe(9)
@@ -151,7 +154,8 @@ class Studio:
             data = await body(request, MAX_BYTES, self.limits.body)
             if not data:
                 raise Refused(400, "The upload is empty.")
-            number = await self.work(lambda: self.open(name, decode_upload(data)))
+            async with self.decoding:
+                number = await self.work(lambda: self.open(name, decode_upload(data)))
         finally:
             self.bodies.release()
         return JSONResponse(self.describe(number, self.get(number)), 201)
@@ -327,7 +331,8 @@ def shrunk(photo: NDArray[np.uint8]) -> NDArray[np.uint8]:
     if scale >= 1:
         return photo
     size = (max(8, round(photo.shape[1] * scale)), max(8, round(photo.shape[0] * scale)))
-    return np.asarray(cv2.resize(photo, size, interpolation=cv2.INTER_AREA), np.uint8)
+    small = cv2.resize(photo, size, interpolation=cv2.INTER_AREA)
+    return np.asarray(small, np.uint8).reshape(size[1], size[0], -1)
 
 
 def picture_bytes(pixels: NDArray[np.uint8], photo: bool) -> bytes:
