@@ -171,7 +171,7 @@ def test_a_model_without_descriptors_edits_grey_photos(
         (["--move", "1:0,0", "--box", "1,2,3", "--out", "a.png"], "LEFT,TOP,WIDTH,HEIGHT in pixels"),
         (
             ["--move", "1:0,0", "--box", "900,0,9,9", "--as", "warped", "--out", "a.png"],
-            "outside of the photo",
+            "outside of the image",
         ),
     ],
 )

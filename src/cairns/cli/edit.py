@@ -54,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
     from cairns.editing.editor import Editor
     from cairns.editing.photo import put_back
     from cairns.editing.render import enlarge, figure, write_frames
-    from cairns.errors import CairnsError
+    from cairns.errors import CairnsError, UnreadableImage
     from cairns.geometry import parse_box
 
     check_out(args.out, args.overwrite, (".png", ".jpg"))
@@ -64,7 +64,10 @@ def main(argv: Sequence[str]) -> int:
         raise CairnsError("Another appearance needs the decoder: --as decoded, blended or figure.")
     editor = Editor.load(args.model)
     photo = read_photo(args.image)
-    square, place = editor.prepare(photo, parse_box(args.box) if args.box else None)
+    try:
+        square, place = editor.prepare(photo, parse_box(args.box) if args.box else None)
+    except UnreadableImage as error:  # the box lies outside of it
+        raise CairnsError(f"{args.image}: {error}.") from None
     before = editor.encode_squares(square[None], [place])[0]
     after = edited(before, args)
     if args.dress is not None:

@@ -64,7 +64,7 @@ def contact_sheet(tiles: Sequence[NDArray[np.uint8]], columns: int, gap: int = 4
 
 
 def write_image(path: Path, image: NDArray[np.uint8]) -> None:
-    """PNG or JPEG by the name's ending, RGB. Pillow writes a PNG as it encodes; OpenCV would hold all of it."""
+    """PNG or JPEG by the name's ending, RGB. Pillow writes a PNG as it encodes; OpenCV would hold it."""
     from PIL import Image
 
     ending = path.suffix.lower()
