@@ -230,6 +230,17 @@ LEAST: dict[str, float] = {
     "video.scale": 0.1,
 }
 MOST = {
+    "model.image_size": 1024,
+    "model.padded_size": 2048,
+    "model.descriptor_size": 4096,
+    "model.feature_channels": 4096,
+    "model.decoder_levels": 32,
+    "warp.grid": 32,
+    "train.steps": 10**9,
+    "train.batch_size": 10**5,
+    "train.recalibration_images": 10**9,
+    "video.every": 10**9,
+    "video.frames": 10**9,
     "model.colour_margin": 0.4,
     "warp.landmark_share": 1,
     "warp.flow_share": 1,

@@ -77,7 +77,7 @@ class Predictor:
             check(config)
             if looks > 1 and shape is None:
                 raise CairnsError(f"{model} does not know its mean shape, so it cannot look more than once.")
-        return cls(net, config, run.meta().get("finder", ""), run.names(), shape)
+        return cls(net, config, run.finder(), run.names(), shape)
 
     @property
     def landmarks(self) -> int:

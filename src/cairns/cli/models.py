@@ -25,11 +25,12 @@ class Models:
 
 def main(argv: Sequence[str]) -> int:
     args = tyro.cli(Models, prog="cairns models", args=argv)
+    from cairns.checked import read_json
     from cairns.predictor import ZOO, shipped_models
+    from cairns.training.written import Shipped
 
     rows = [
-        {"name": name, **json.loads((ZOO / name / "config.json").read_text())["card"]}
-        for name in shipped_models()
+        {"name": name, **read_json(ZOO / name / "config.json", Shipped)["card"]} for name in shipped_models()
     ]
     if args.as_json:
         say(*json.dumps(rows, indent=2).split("\n"))

@@ -58,7 +58,11 @@ LEAST = {
     "apart": 0, "distance": 0, "steps": 1, "batch_size": 2, "beta1": 0, "decay_from": 0, "ema": 0,
     "recalibration_images": 2, "seed": 0,
 }  # fmt: skip
-MOST = {"gamma": 1, "beta1": 0.999999, "decay_from": 1, "ema": 0.999999, "seed": 2**31 - 1}
+MOST = {
+    "latent": 10**5, "width": 4096, "critic_width": 1024, "critic_hidden": 10**5, "steps": 10**9,
+    "batch_size": 10**5, "recalibration_images": 10**9, "gamma": 1, "beta1": 0.999999, "decay_from": 1,
+    "ema": 0.999999, "seed": 2**31 - 1,
+}  # fmt: skip
 
 
 def from_dict(tree: Any) -> GeneratorConfig:

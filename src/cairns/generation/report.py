@@ -48,15 +48,14 @@ def write_report(run: GeneratorRun) -> Path:
         )
     summary, settings, lines = run.summary(), run.settings(), run.log()
     stages = []
-    for file in sorted(run.evolution_folder.glob("step-*.png")):
+    for number, file in run.stages(".png"):
         try:
             picture = read_image(file)
-        except UnreadableImage:
-            continue
-        step = f"step {int(file.stem.removeprefix('step-')):,}"
+        except UnreadableImage as error:
+            raise CairnsError(f"{file} is damaged: {error}.") from None
+        step = f"step {number:,}"
         shown = pictures.plain_picture(picture, f"samples at {step}", "sheet")
         stages.append(f"<figure>{shown}<figcaption>{step}</figcaption></figure>")
-    steps = [float(line["step"]) for line in lines]
     series = [
         ("convergence measure M", "measure", 1.0, ""),
         ("k, the critic's attention to samples", "k", 1.0, ""),
@@ -67,7 +66,13 @@ def write_report(run: GeneratorRun) -> Path:
     if settings.apart:
         series.append(("samples of one structure too alike by", "apart", 100.0, "% of real images' distance"))
     charts = "".join(
-        pictures.chart(title, steps, [scale * line[key] for line in lines], unit, False)
+        pictures.chart(
+            title,
+            [line["step"] for line in lines if key in line],
+            [scale * line[key] for line in lines if key in line],
+            unit,
+            False,
+        )
         for title, key, scale, unit in series
     )
     facts = {

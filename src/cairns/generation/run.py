@@ -8,14 +8,18 @@ import platform
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, ClassVar
 
 from cairns.errors import CairnsError
 from cairns.generation.config import GeneratorConfig, from_dict
 from cairns.io import PART, write_atomically
 from cairns.training.run import GENERATOR_MODEL, Run
+from cairns.training.written import GeneratorSummary
 
 
 class GeneratorRun(Run):
+    summary_kind: ClassVar[Any] = GeneratorSummary
+
     @property
     def landmarks(self) -> Run:
         """The landmark model that the generator was trained with: a copy."""
@@ -33,7 +37,11 @@ class GeneratorRun(Run):
     def settings(self) -> GeneratorConfig:
         if not is_generator(self.folder):
             raise CairnsError(f"{self.folder} is no run of `cairns generate train`.")
-        return from_dict(self.meta()["config"])
+        tree = self.meta()["config"]
+        try:
+            return from_dict(tree)
+        except CairnsError as error:
+            raise CairnsError(f"{self.config_file}: {error}") from None
 
     def begin(self, settings: GeneratorConfig, source: Sequence[str], model: Run) -> None:
         """Write config.json, and copy the landmark model."""

@@ -316,7 +316,7 @@ def finish(
     """Measure what was learnt on images kept out of training, and write summary.json."""
     near, far = cycle_distances(sampler, landmarks, seed=0)
     spread, real = diversity(sampler, landmarks, held_out, seed=0)
-    last = run.log()[-1]
+    last = (run.log() or [{}])[-1]
     summary = {
         "steps": sampler.settings.steps,
         "train_images": len(images),
@@ -324,8 +324,8 @@ def finish(
         "parameters": sum(value.numel() for value in sampler.generator.parameters()),
         "images_per_second": round(rate, 1),
         "peak_memory_mb": memory_mb(),
-        "measure": last["measure"],
-        "k": last["k"],
+        "measure": last.get("measure"),
+        "k": last.get("k"),
         "cycle_distance": round_off(float(near.mean())),
         "shuffled_distance": round_off(float(far.mean())),
         "diversity": round_off(spread / real) if real else None,

@@ -23,6 +23,7 @@ from functools import lru_cache
 
 from cairns.errors import CairnsError
 
+WIDEST = 4096
 OUT = -1  # stands for the number of output channels, known when the network is built
 
 
@@ -71,6 +72,8 @@ def parse(text: str) -> HourglassSpec:
     stem, middle, tail = parts
     if re.search(r"(?<!\d)0", text):
         raise CairnsError(f"A layer of the network {text!r} has no channels.")
+    if len(text) > 1000 or any(int(number[:9]) > WIDEST for number in re.findall(r"\d+", text)):
+        raise CairnsError(f"A network has at most {WIDEST} channels in a layer; got {text[:80]!r}.")
     for tokens, pattern in ((stem, r"D?\d+|P"), (tail, r"\d+|U|T\d+|out1?")):
         for token in tokens:
             if not re.fullmatch(pattern, token):

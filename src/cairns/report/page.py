@@ -44,8 +44,7 @@ def write_report(run: Run) -> Path:
         )
     config, summary = run.config(), run.summary()
     predictor = Predictor.load(run.folder)
-    with np.load(run.samples_file) as kept:
-        pixels = kept["pixels"]
+    pixels = run.samples()
     images = to_tensor(pixels)
     detection, descriptors = predictor.model.encode(images)
     decoded = predictor.model.decode(detection.landmarks, descriptors)
@@ -97,7 +96,7 @@ def legend(count: int) -> str:
 
 def evolution(run: Run, pixels: NDArray[np.uint8], config: Config) -> str:
     """Rows of images, columns of training steps: how the detection maps come to a point."""
-    kept = sorted(run.evolution_folder.glob("step-*.npz"))
+    kept = run.stages(".npz")
     if trained := {"decoder": "the decoder was", "drawing": "descriptors and decoder were"}.get(
         config.train.part
     ):
@@ -110,10 +109,8 @@ def evolution(run: Run, pixels: NDArray[np.uint8], config: Config) -> str:
         return f"{heading}<p>No detection maps were kept.</p>"
     margin = (config.model.padded_size - config.model.image_size) // 2
     columns = []
-    for file in kept:
-        step = int(file.stem.split("-")[1])
-        with np.load(file) as snapshot:
-            maps = snapshot["maps"][:EVOLUTION_ROWS]
+    for step, file in kept:
+        maps = run.maps(file)[:EVOLUTION_ROWS]
         shots = "".join(
             pictures.plain_picture(pictures.map_picture(one), f"maps at step {step}", "map") for one in maps
         )
@@ -189,7 +186,6 @@ def charts(run: Run, config: Config) -> str:
     lines = [line for line in run.log() if "total" in line]
     if not lines:
         return ""
-    steps = [float(line["step"]) for line in lines]
     count = config.model.landmarks
     values = config.model.image_size**2 * config.model.channels
     sigma = config.losses.colour_sigma
@@ -203,17 +199,22 @@ def charts(run: Run, config: Config) -> str:
                   "% of the image edge", True),
         "still": ("change far from a moved landmark", lambda loss: 100 * loss / values,
                   "% of the colour range", True),
-        "eqv": ("misses a known warp by (RMS)", lambda loss: 100 * math.sqrt(loss / count),
+        "eqv": ("misses a known warp by (RMS)", lambda loss: 100 * math.sqrt(max(0.0, loss) / count),
                 "% of the image edge", True),
         "conc": ("width of a detection map",
-                 lambda loss: 100 * (loss / count / (2 * math.pi * math.e)) ** power,
+                 lambda loss: 100 * (max(0.0, loss) / count / (2 * math.pi * math.e)) ** power,
                  "% of the image edge", True),
         "sep": ("overlap of landmarks (separation loss)", lambda loss: loss, "", False),
     }  # fmt: skip
     return "".join(
-        pictures.chart(title, steps, [judged(line[name]) for line in lines], unit, log)
+        pictures.chart(
+            title,
+            [line["step"] for line in lines if name in line],
+            [judged(line[name]) for line in lines if name in line],
+            unit,
+            log,
+        )
         for name, (title, judged, unit, log) in known.items()
-        if name in lines[0]
     )
 
 
@@ -222,7 +223,8 @@ def health(rows: list[dict[str, Any]]) -> str:
     cells = []
     for row, colour in zip(rows, colours(len(rows)), strict=True):
         kind = escaped((str(row["verdict"]).split() or [""])[0])
-        near = "" if row["nearest"] is None else f"{row['nearest_distance']:.1%} to {escaped(row['nearest'])}"
+        away = row["nearest_distance"]
+        near = "" if away is None else f"{away:.1%} to {escaped(row['nearest'])}"
         change = f"{row['change']:.0%}" if "change" in row else ""  # older runs did not measure it
         cells.append(
             f'<tr class="{kind}"><td><span class="dot" style="--c:{hexadecimal(colour)}"></span>'

@@ -91,7 +91,7 @@ def skipped_words(summary: dict[str, Any]) -> str:
 
 def closing_words(run: Run) -> str:
     summary = run.summary()
-    share = summary["gflops"] / summary["matrix_product_gflops"]
+    share = summary["gflops"] / max(summary["matrix_product_gflops"], 1e-9)
     lines = [
         headline(run),
         *cautions(run),

@@ -25,8 +25,7 @@ Bytes = NDArray[np.uint8]
 
 def held_out(run: Run) -> Bytes:
     """Images that the run kept out of its training."""
-    with np.load(run.samples_file) as kept:
-        return np.asarray(kept["pixels"])
+    return run.samples()
 
 
 @torch.inference_mode()
@@ -45,14 +44,12 @@ def gallery(runs: Sequence[Run]) -> Bytes:
 
 def evolution(run: Run) -> Bytes:
     """Detection maps of a few images (rows) at stages of training (columns), the input first."""
-    files = sorted(run.evolution_folder.glob("step-*.npz"))
     model = run.config().model
     margin = (model.padded_size - model.image_size) // 2
     frame = ((margin, margin), (margin, margin), (0, 0))
     columns = [[enlarged(np.pad(one, frame, mode="edge")) for one in held_out(run)[:EVOLUTION_ROWS]]]
-    for file in files:
-        with np.load(file) as snapshot:
-            columns.append([enlarged(map_picture(one)) for one in snapshot["maps"][:EVOLUTION_ROWS]])
+    for _, file in run.stages(".npz"):
+        columns.append([enlarged(map_picture(one)) for one in run.maps(file)[:EVOLUTION_ROWS]])
     tiles = [column[row] for row in range(len(columns[0])) for column in columns]
     return contact_sheet(tiles, len(columns))
 

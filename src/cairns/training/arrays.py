@@ -49,7 +49,7 @@ def load_packed(path: Path, name: str, dtype: DTypeLike, wanted: Sequence[Edge])
         raise
     except Exception as error:  # whatever a damaged archive makes the library raise
         raise CairnsError(f"{path} is damaged: {reason(error)}.") from None
-    return np.frombuffer(data, dtype).reshape(shape, order=order)
+    return np.frombuffer(data, dtype).reshape(shape, order=order).copy()
 
 
 def load_array(path: Path, dtype: DTypeLike, wanted: Sequence[Edge]) -> NDArray[Any]:

@@ -296,7 +296,7 @@ def finish(
         "gflops": round(work * rate, 1),
         "matrix_product_gflops": round(matrix_product_gflops(), 1),
         "peak_memory_mb": memory_mb(),
-        "warp_error_before": run.log()[0].get("warp_error"),
+        "warp_error_before": next((line.get("warp_error") for line in run.log()), None),
         "warp_error": round(float(warp_errors(model, checks).mean()), 5),
         "health": examine(model, checks),
         "doubts": doubtful,

@@ -8,18 +8,27 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
-from cairns.config import Config, build, from_dict, to_dict
+import numpy as np
+from numpy.typing import NDArray
+
+from cairns.checked import Mismatch, check, parse, read_json
+from cairns.config import Config, from_dict, to_dict
 from cairns.errors import CairnsError
-from cairns.io import regular, write_atomically
+from cairns.io import write_atomically
+from cairns.training.arrays import load_packed
+from cairns.training.written import Meta, Summary, rectangular
 
 GENERATOR_MODEL = "model"  # within the folder of a generator: the landmark model that it was trained with
+FAR = 100  # edges of the image: no mean landmark is further away
+MOST_SAMPLES = 1000
 
 
 @dataclass(frozen=True)
 class Run:
     folder: Path
+    summary_kind: ClassVar[Any] = Summary
 
     @property
     def config_file(self) -> Path:
@@ -70,31 +79,87 @@ class Run:
     def log(self) -> list[dict[str, Any]]:
         if not self.log_file.is_file():
             return []
+        lines: list[dict[str, Any]] = []
         # A line without its end was cut short by a kill.
-        lines = self.log_file.read_text().splitlines(keepends=True)
-        return [json.loads(line) for line in lines if line.endswith("\n")]
+        whole = self.log_file.read_bytes().rpartition(b"\n")[0]
+        try:
+            for text in whole.split(b"\n") if whole else ():
+                line = parse(text, dict[str, float])
+                before, step = lines[-1]["step"] if lines else -1, line.get("step", -1)
+                if step <= before:
+                    raise ValueError(f"step {step} after {before}" if lines else f"step {step}")
+                lines.append(line)
+        except ValueError as error:
+            raise CairnsError(
+                f"{self.log_file} is damaged at line {len(lines) + 1}: {error}; without that file "
+                "only the report's curves are lost."
+            ) from None
+        return lines
 
     def summary(self) -> dict[str, Any]:
-        return dict(json.loads(self.summary_file.read_text())) if self.summary_file.is_file() else {}
+        if not self.summary_file.is_file():
+            return {}
+        summary: dict[str, Any] = read_json(self.summary_file, self.summary_kind)
+        if not rectangular(summary.get("temporal"), len(summary.get("health", ()))):
+            raise CairnsError(f"{self.summary_file} is damaged: its tables are not of the same landmarks.")
+        return summary
 
     def meta(self) -> dict[str, Any]:
-        try:
-            meta = json.loads(regular(self.config_file).read_text())
-        except FileNotFoundError:
-            raise CairnsError(f"{self.folder} is no run folder: it has no config.json.") from None
-        except (OSError, ValueError) as error:
-            raise CairnsError(f"{self.config_file} is damaged: {error}.") from None
+        if not self.config_file.exists():
+            raise CairnsError(f"{self.folder} is no run folder: it has no config.json.")
+        meta: dict[str, Any] = read_json(self.config_file, Any)
         if not isinstance(meta, dict) or not {"config", "source", "versions"} <= set(meta):
             raise CairnsError(f"{self.config_file} is not the config.json of a run.")
+        try:
+            check(meta, Meta)
+        except Mismatch as error:
+            raise CairnsError(f"{self.config_file} is damaged: {error}.") from None
         return meta
 
     def config(self) -> Config:
-        return from_dict(self.meta()["config"])
+        tree = self.meta()["config"]
+        try:
+            return from_dict(tree)
+        except CairnsError as error:
+            raise CairnsError(f"{self.config_file}: {error}") from None
 
     def names(self) -> list[str]:
         """What the landmarks are called: their numbers, unless somebody named them."""
+        from cairns.keypoints import check_names
+
         given = self.meta().get("names", {})
-        return [str(given.get(str(k), k)) for k in range(self.config().model.landmarks)]
+        names = [given.get(str(k), str(k)) for k in range(self.config().model.landmarks)]
+        check_names(names, f"the landmarks in {self.config_file}")
+        return names
+
+    def finder(self) -> str:
+        """What is looked for on a photo: a name of `cairns.finders`, or nothing."""
+        from cairns.finders import FINDERS
+
+        finder: str = self.meta().get("finder", "")
+        if finder and finder not in FINDERS:
+            raise CairnsError(f"{self.config_file} names a finder {finder!r}; there is {', '.join(FINDERS)}.")
+        return finder
+
+    def stages(self, ending: str) -> list[tuple[int, Path]]:
+        """The files of the evolution with their steps, in order."""
+        files = self.evolution_folder.glob(f"step-*{ending}")
+        numbers = ((file.stem.removeprefix("step-"), file) for file in files)
+        return sorted((int(number), file) for number, file in numbers if number.isdecimal())
+
+    def samples(self) -> NDArray[np.uint8]:
+        """The images kept for the report, (n, size, size, C)."""
+        model = self.config().model
+        edge = model.image_size
+        return load_packed(
+            self.samples_file, "pixels", np.uint8, (range(1, MOST_SAMPLES), edge, edge, model.channels)
+        )
+
+    def maps(self, file: Path) -> NDArray[np.uint8]:
+        """The detection maps of one stage of the evolution, (n, K + 1, h, w)."""
+        model = self.config().model
+        edge = range(1, model.padded_size + 1)
+        return load_packed(file, "maps", np.uint8, (range(1, MOST_SAMPLES), model.landmarks + 1, edge, edge))
 
     def rename(self, names: Sequence[str]) -> None:
         given = {str(k): name for k, name in enumerate(names) if name != str(k)}
@@ -123,8 +188,9 @@ class Run:
         """The mean landmarks of the training images, (K, 2) in unit coordinates; None if unknown."""
         if "shape" not in self.meta():
             return None
-        shape: list[list[float]] = build(tuple[tuple[float, ...], ...], self.meta()["shape"], "shape")
-        if [len(point) for point in shape] != [2] * self.config().model.landmarks:
+        shape: list[list[float]] = self.meta()["shape"]
+        near = all(abs(value) <= FAR for point in shape for value in point)
+        if [len(point) for point in shape] != [2] * self.config().model.landmarks or not near:
             raise CairnsError(f"{self.config_file} is damaged: its shape is not a point for each landmark.")
         return shape
 
