@@ -7,8 +7,8 @@ import os
 import stat
 import sys
 import unicodedata
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -103,6 +103,16 @@ def regular(path: Path) -> Path:
 def ffmpeg_name(path: Path) -> str:
     """A file by a name that FFmpeg takes for nothing else: `http:a.mp4` and `concat:a|b.mp4` may be files."""
     return f"file:{os.path.abspath(path)}"
+
+
+def spare(out: Path | None, inputs: Iterable[Path | None]) -> None:
+    """Refuse to write over one of the files that are read, by whichever name."""
+    if out is None or not out.exists():
+        return
+    for path in inputs:
+        with suppress(OSError, ValueError):
+            if path is not None and os.path.samefile(out, path):
+                raise CairnsError(f"{out} is read, and is not written over; choose another name.")
 
 
 def cell(text: str) -> str:

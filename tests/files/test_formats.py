@@ -245,7 +245,11 @@ def test_the_video_is_not_opened_to_write_its_name(
         patch.setattr(cv2, "VideoCapture", None)
         path = written("slp", replace(found, video=found.video.rename(tmp_path / name)), tmp_path)
     video = sleap_io.load_slp(str(path), open_videos=False).video
-    assert (Path(video.filename), tuple(video.shape[:3]), video.fps) == (tmp_path / name, (FRAMES, 48, 64), 25)
+    assert (Path(video.filename), tuple(video.shape[:3]), video.fps) == (
+        tmp_path / name,
+        (FRAMES, 48, 64),
+        25,
+    )
 
 
 def test_movement_reads_sleap_files(found: Keypoints, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 import tyro
 from tyro.conf import Positional
 
-from cairns.io import say
+from cairns.io import say, spare, write_atomically
 
 Kind = Literal["landmarks", "embedding", "both"]
 
@@ -46,11 +46,12 @@ def main(argv: Sequence[str]) -> int:
 
     if args.labels is not None and args.labels < 1:
         raise CairnsError(f"--labels must be at least 1; got {args.labels}.")
+    spare(args.json, (*(args.embedding or ()), Path(args.source.partition(":")[2])))
     result = recognise(
         Predictor.load(args.model), args.model, args.source, args.features, args.embedding, labels=args.labels
     )
     if args.json is not None:
-        args.json.write_text(json.dumps(result, indent=2) + "\n")
+        write_atomically(args.json, f"{json.dumps(result, indent=2)}\n".encode())
     kinds = ["majority", *result["features"]]
     say(f"{'accuracy in %':20}" + "".join(f"{kind:>12}" for kind in kinds))
     for row in result["rows"]:

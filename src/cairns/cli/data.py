@@ -71,8 +71,8 @@ def inspect(args: Inspect) -> int:
     from cairns.config import Config, with_values
     from cairns.errors import CairnsError, UnreadableImage
     from cairns.files.overlay import contact_sheet, draw_landmarks, write_image
-    from cairns.io import printable
-    from cairns.sources import left_out, open_source, videos_and_images
+    from cairns.io import printable, spare, write_atomically
+    from cairns.sources import files_of, left_out, open_source, videos_and_images
     from cairns.sources.images import has_colour
     from cairns.sources.sleap import SleapLabels
     from cairns.sources.video import Videos
@@ -83,6 +83,8 @@ def inspect(args: Inspect) -> int:
         raise CairnsError(f"--images must be at least 1; got {args.images}.")
     video = with_values(Config(), args.video.assignments()).video
     source = open_source(args.source, args.split, video)
+    for out in (args.json, args.sheet):
+        spare(out, files_of(source))
     if isinstance(source, SleapLabels):
         say(*source.summary)
     if note := left_out(*videos_and_images([Path(word) for word in args.source])):
@@ -149,7 +151,7 @@ def inspect(args: Inspect) -> int:
     if len(unreadable) > 10:
         say(f"... and {len(unreadable) - 10:,} more unreadable images")
     if args.json is not None:
-        args.json.write_text(json.dumps(found, indent=2) + "\n")
+        write_atomically(args.json, f"{json.dumps(found, indent=2)}\n".encode())
     if args.sheet is not None:
         config = Config()
         tile = 128

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 from tyro.conf import Positional
 
-from cairns.io import say
+from cairns.io import say, spare
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
     from cairns.errors import CairnsError, UnreadableImage
     from cairns.geometry import parse_box
 
-    check_out(args.out, args.overwrite, (".png", ".jpg"))
+    check_out(args.out, args.overwrite, (".png", ".jpg"), (args.image, args.dress))
     if not (args.move or args.field or args.dress):
         raise CairnsError("Say what to edit: --move, --field or --dress.")
     if args.dress and args.kind == "warped":
@@ -107,8 +107,8 @@ def edited(code: Code, args: Edit) -> Code:
     return code
 
 
-def check_out(out: Path, overwrite: bool, endings: Sequence[str]) -> None:
-    """Refuse a name that nothing can be written to, or a file nobody said to replace."""
+def check_out(out: Path, overwrite: bool, endings: Sequence[str], inputs: Sequence[Path | None]) -> None:
+    """Refuse a name that nothing can be written to, a file nobody said to replace, or one that is read."""
     from cairns.errors import CairnsError
 
     if out.suffix.lower() not in endings:
@@ -117,6 +117,7 @@ def check_out(out: Path, overwrite: bool, endings: Sequence[str]) -> None:
         raise CairnsError(f"Cannot write {out}: it is a folder.")
     if out.exists() and not overwrite:
         raise CairnsError(f"{out} exists; --overwrite replaces it.")
+    spare(out, inputs)
 
 
 def read_photo(path: Path) -> NDArray[np.uint8]:

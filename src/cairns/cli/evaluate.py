@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 import tyro
 from tyro.conf import Positional
 
-from cairns.io import say
+from cairns.io import say, spare, write_atomically
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
             raise CairnsError(f"There is no folder {file.parent} to write {file.name} into.")
     from cairns.evaluation.evaluate import SPLIT, annotated, for_validation, measure
     from cairns.predictor import Predictor
-    from cairns.sources import Source, open_source
+    from cairns.sources import Source, files_of, open_source
 
     predictor = Predictor.load(args.model, args.looks)
     train: Source = open_source(args.source, "labels")
@@ -75,11 +76,13 @@ def main(argv: Sequence[str]) -> int:
         split = "fitted on nine tenths of labels, measured on the rest"
     else:
         test, split = open_source(args.source, "test"), SPLIT
+    for file in (args.picture, args.plot, args.json):
+        spare(file, chain(files_of(train), files_of(test)))
     annotated(test)  # the sentence comes before any image is read
     options = (args.protocol, labels, args.draws, args.seed, args.untrained, split)
     result, regressor = measure(predictor, train, test, args.model, *options)
     if args.json is not None:
-        args.json.write_text(json.dumps(result, indent=2) + "\n")
+        write_atomically(args.json, f"{json.dumps(result, indent=2)}\n".encode())
     say(*describe(result).split("\n"))
     missing = [number for number in labels if number != "all" and number > result["labels"]]
     if missing:

@@ -10,7 +10,7 @@ from pathlib import Path
 import tyro
 from tyro.conf import Positional
 
-from cairns.io import say, write_atomically
+from cairns.io import say, spare, write_atomically
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     from cairns.evaluation.evaluate import annotated
     from cairns.keypoints import fit_keypoints
     from cairns.predictor import Predictor
-    from cairns.sources import open_source
+    from cairns.sources import files_of, open_source
 
     if args.out.is_dir():
         raise CairnsError(f"{args.out} is a folder; --out names a file.")
@@ -53,6 +53,8 @@ def main(argv: Sequence[str]) -> int:
         return 0
     predictor = Predictor.load(args.model)
     source = open_source(args.source, "labels", predictor.config.video)
+    for out in (args.json, args.out):
+        spare(out, files_of(source))
     annotations = annotated(source)
     found = discover(predictor, source, "fitting on")
     places = found.places

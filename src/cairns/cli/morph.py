@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
     from cairns.editing.render import ENDINGS, TILE, enlarge, figure, morph_codes, write_frames
     from cairns.errors import CairnsError
 
-    check_out(args.out, args.overwrite, ENDINGS)
+    check_out(args.out, args.overwrite, ENDINGS, (args.start, args.end))
     still = args.out.suffix.lower() in (".png", ".jpg")
     if args.kind == "figure" and not still:
         raise CairnsError("The figure is one picture: --out must end in .png or .jpg.")

@@ -165,7 +165,11 @@ def write_slp(path: Path, found: Keypoints) -> None:
     sio = needed("sleap_io", "sleap")
     skeleton = sio.Skeleton(nodes=list(names_elsewhere(found.names)), name=SCORER)
     name, (width, height) = str(found.video.resolve()), found.size
-    about = {"type": "MediaVideo", "filename": name, "shape": (len(found.points), height, width, 3)}
+    about: dict[str, object] = {
+        "type": "MediaVideo",
+        "filename": name,
+        "shape": (len(found.points), height, width, 3),
+    }
     about |= {"grayscale": False, "bgr": True, "dataset": "", "input_format": "", "fps": found.rate}
     # Closed: the library would open it with another reader, which names that are not UTF-8 crash.
     video = sio.Video(filename=name, open_backend=False, backend_metadata=about)

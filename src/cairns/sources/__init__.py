@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -20,6 +20,7 @@ __all__ = [
     "Source",
     "Split",
     "Subset",
+    "files_of",
     "left_out",
     "of_videos",
     "open_source",
@@ -101,6 +102,12 @@ def open_source(
     paths = [Path(word) for word in words]
     videos, images = videos_and_images(paths)
     return Videos(paths, video) if videos > images else Folder(paths)
+
+
+def files_of(source: Source) -> Iterator[Path | None]:
+    """The file that names them, where there is one, and those of the images."""
+    yield from (Path(word.partition(":")[2] or word) for word in source.words)
+    yield from (source.file(index) for index in range(len(source)))
 
 
 def of_videos(source: Source) -> bool:
