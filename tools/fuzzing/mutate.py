@@ -10,6 +10,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -292,7 +293,8 @@ def bent_png(random: Random, data: bytes) -> bytes:
         if how <= 2 and chunk[1]:
             chunk[1] = scrambled(random, chunk[1])
         elif how == 3 and chunk[0] == b"IDAT":
-            chunk[1] = zlib.compress(scrambled(random, zlib.decompress(chunk[1])))
+            with suppress(zlib.error):  # of a chunk that was changed before
+                chunk[1] = zlib.compress(scrambled(random, zlib.decompress(chunk[1])))
         elif how == 4:
             name = random.choice(
                 (b"PLTE", b"tRNS", b"gAMA", b"iCCP", b"eXIf", b"tEXt", b"zTXt", b"acTL", b"fcTL", b"fdAT")

@@ -76,7 +76,8 @@ def _attribute(random: Random, node: Any) -> None:
 def _node(random: Random, file: Any, node: Any) -> None:
     name, parent = node.name, node.parent
     how = random.randrange(12)
-    if how <= 3 and isinstance(node, h5py.Dataset) and node.size:  # some of its values
+    small = isinstance(node, h5py.Dataset) and node.shape is not None and node.size < 10**6
+    if how <= 3 and small and node.size:  # some of its values
         values = node[()]
         if values.dtype.names:
             field = random.choice(values.dtype.names)
@@ -102,7 +103,7 @@ def _node(random: Random, file: Any, node: Any) -> None:
                 node[...] = values
         return
     attributes = dict(node.attrs)
-    kept = node[()] if isinstance(node, h5py.Dataset) and node.shape is not None else None
+    kept = node[()] if small else None
     del parent[name]
     if how == 4:
         return
