@@ -38,6 +38,7 @@ from fuzzing.targets import TARGETS, prepare
 from fuzzing.trial import SECONDS, WHOLE, Outcome, Places, as_line, attempt, confine, judge
 
 TOGETHER = 40  # inputs of one process
+HERE = 5  # seconds of computing for what has a process of its own in use; then it is tried there
 WAITING = 90  # seconds of the clock, where nothing is computed
 PAST = 0.3  # of a run's inputs, at the least
 
@@ -106,6 +107,7 @@ class Worker:
     def _process(self, name: str, numbers: Sequence[int], whole: bool) -> Iterator[tuple[int, Outcome]]:
         """Up to the first that fails."""
         target, seed = TARGETS[name], self.seed(name, TARGETS[name])
+        limit = HERE if target.apart and not whole else SECONDS
         places = Places(self.work / "place")
         places.clear(None)
         reading, writing = os.pipe()
@@ -114,6 +116,7 @@ class Worker:
         if not child:
             try:
                 os.setpgid(0, 0)
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
                 os.close(reading)
                 confine(places)
                 for number in numbers:
@@ -138,7 +141,7 @@ class Worker:
                     block = os.read(reading, 1 << 16) if ready else b""
                     received += block
                     computed, waited = _computed(child) - before, time.monotonic() - started
-                    if (ready and not block) or (not ready and (computed > SECONDS or waited > WAITING)):
+                    if (ready and not block) or (not ready and (computed > limit or waited > WAITING)):
                         yield number, Outcome("failed", True, waited, 0, _end(child, waited))
                         return
                     if ready:
@@ -229,6 +232,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.list:
         print(*TARGETS)
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by way of the ends below
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         worker = Worker(Path(folder), args.keep.resolve())
         prepare(Path(folder) / "model")

@@ -76,9 +76,8 @@ def large(random: Random, data: bytes) -> bytes:
     if width * height > 60_000_000:
         width, height = (width, 8) if random.random() < 0.5 else (8, height)
     kinds = {"F": ("TIFF",), "CMYK": ("JPEG", "TIFF"), "1": ("PNG", "TIFF", "GIF"), "I;16": ("PNG", "TIFF")}
-    kind = random.choice(
-        kinds.get(mode, ("PNG", "PNG", "TIFF", "WEBP") if max(width, height) < 16_000 else ("PNG",))
-    )
+    plain = ("PNG", "PNG", "TIFF", "WEBP") if width * height < 2_000_000 else ("PNG", "PNG", "TIFF")
+    kind = random.choice(kinds.get(mode, plain))
     stream = io.BytesIO()
     options = {"compression": "tiff_adobe_deflate"} if kind == "TIFF" else {}
     picture = Image.new(mode, (width, height))
