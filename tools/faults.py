@@ -41,6 +41,7 @@ SIGNALS = {
     "SIGTERM": ((0.0, signal.SIGTERM),),
     "SIGINT x2": ((0.0, signal.SIGINT), (0.2, signal.SIGINT)),
 }
+ENDS = (0, 1, 2, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT)  # codes that a call may end with
 REDRAWN = 5  # times that a moment is drawn again which came after the end
 KINDS = ("pages", "files")  # what a disk has too few of
 FOLDERS = 3  # of the files on it are folders that are there already
@@ -92,7 +93,8 @@ class Tool:
         self.seconds: dict[tuple[str, bool], float] = {}  # of a verb, in a new Python or a fork
         self.room: dict[str, dict[str, int]] = {}  # that a verb needs on the disk
         done = self.state.read_text().splitlines() if self.state.exists() else []
-        self.cases = {case.name: case for case in (Case(**json.loads(line)) for line in done)}
+        cases = [Case(**json.loads(line)) for line in done]
+        self.cases = {case.name: case for case in cases if case.seed == args.seed}
 
     def run(self) -> int:
         self.mounts = bool(self.args.disk) and disk.available()
@@ -119,7 +121,7 @@ class Tool:
         print(table(cases))
         failed = [case for case in cases if case.failures]
         for case in failed:
-            print(f"\n{case.name} ({case.fault}, moment {case.moment}, seed {case.seed}):")
+            print(f"\n{case.fault}, moment {case.moment}; again: --only {case.name} --seed {case.seed}")
             print(*(f"  {failure}" for failure in case.failures), sep="\n")
         return int(bool(failed))
 
@@ -207,14 +209,7 @@ class Tool:
         case.ended = ended.code
         if ended.hung:
             case.failures.append("it hangs")
-        if "Traceback" in ended.error or ended.code not in (
-            0,
-            1,
-            2,
-            -signal.SIGKILL,
-            -signal.SIGTERM,
-            -signal.SIGINT,
-        ):
+        if "Traceback" in ended.error or ended.code not in ENDS:
             case.failures.append(f"it ends with code {ended.code} and says: {ended.error}")
         case.failures += process.apart(unreadable, place / OUT)
 
@@ -306,6 +301,7 @@ def table(cases: list[Case]) -> str:
 
 def main() -> int:
     args: Any = tyro.cli(Faults, description=__doc__)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's & would have ignored
     args.work.mkdir(parents=True, exist_ok=True)
     return Tool(args).run()
 

@@ -23,21 +23,39 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 def available() -> bool:
     """Whether this process may mount; from here on it has mounts of its own. Before there are threads."""
+    pid = os.fork()  # to try it
+    if not pid:
+        try:
+            _own_mounts()
+            mount(Path("/tmp"))
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    if os.waitpid(pid, 0)[1]:
+        return False
+    _own_mounts()
+    return True
+
+
+def _own_mounts() -> None:
     user, group = os.getuid(), os.getgid()
     if libc.unshare(NEW_MOUNTS):
-        if libc.unshare(NEW_USER | NEW_MOUNTS):
-            return False
+        _check(libc.unshare(NEW_USER | NEW_MOUNTS))
         for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
             Path("/proc/self", name).write_text(text)
-    return libc.mount(b"none", b"/", None, RECURSIVE | PRIVATE, None) == 0
+    _check(libc.mount(b"none", b"/", None, RECURSIVE | PRIVATE, None))
+
+
+def _check(failed: int) -> None:
+    if failed:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def mount(folder: Path, pages: int = PLENTY, files: int = PLENTY, again: bool = False) -> None:
     """Mount a disk with room for so much on a folder; `again`: give the one that is there as much room."""
     flags = NO_SUID | NO_DEVICES | (REMOUNT if again else 0)
     options = f"size={pages * PAGE},nr_inodes={files}".encode()
-    if libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", flags, options):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(folder))
+    _check(libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", flags, options))
 
 
 def unmount(folder: Path) -> None:
