@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,9 @@ def test_a_pickled_or_damaged_table_is_refused(tmp_path: Path) -> None:
     for name in ("objects.npy", "broken.npy", "absent.npy", "head.npy"):
         with pytest.raises(CairnsError, match=r"is not a readable \.npy table"):
             brought(tmp_path / name, 1)
+    os.mkfifo(tmp_path / "pipe.npy")  # which would be waited for
+    with pytest.raises(CairnsError, match="a pipe or a device, not a file"):
+        brought(tmp_path / "pipe.npy", 1)
 
 
 def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

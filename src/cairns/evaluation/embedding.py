@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from cairns.config import Config
 from cairns.errors import CairnsError, UnreadableImage
 from cairns.evaluation.faces import SIZE, Dlib
+from cairns.io import regular
 from cairns.sources import Source, Split, open_source, whole_word
 from cairns.training.prepared import square
 from cairns.training.progress import Progress
@@ -73,6 +74,7 @@ def embedding(
 
 def brought(path: Path, count: int) -> NDArray[np.float32]:
     """Features that the user brings: a .npy table with one row per image of the split, in its order."""
+    regular(path)
     try:
         table = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # whatever a damaged header makes NumPy raise
