@@ -314,6 +314,13 @@ def test_bad_files_are_refused(tmp_path: Path, changes: dict[str, Any], sentence
     assert "people.json" in str(caught.value)
 
 
+def test_a_sentence_quotes_long_ids_in_part(tmp_path: Path) -> None:
+    path = coco(tmp_path, annotations=[person(id="y" * 70_000, image_id="x" * 70_000)])
+    with pytest.raises(CairnsError, match="there is no image 'xxx") as caught:
+        CocoKeypoints(path)
+    assert len(str(caught.value)) < 400 + len(str(path))
+
+
 HUGE = 10**400
 
 

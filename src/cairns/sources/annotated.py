@@ -165,7 +165,7 @@ def _read_table(path: Path) -> tuple[list[str], list[str] | None, tuple[str, ...
     places: list[tuple[int, int]] = []
     for line, image, split, landmark, x, y in _entries(path):
         if splits.setdefault(image, split) != split:
-            raise CairnsError(f"{path}, line {line}: {image} was of the split {splits[image]!r} before.")
+            raise CairnsError(f"{path}, line {line}: {image[:80]} was of the split {splits[image]!r} before.")
         row = rows.setdefault(image, len(rows))
         if landmark:  # a line without one only lists its image
             places.append((row, names.setdefault(landmark, len(names))))
@@ -204,7 +204,7 @@ def _entries(path: Path) -> Iterator[tuple[int, str, str | None, str, str, str]]
         split = row[where["split"]].strip().lower() if "split" in where else None
         if split not in (None, *SPLITS):
             raise CairnsError(
-                f"{path}, line {line}: expected the split train, labels or test; got {split!r}."
+                f"{path}, line {line}: expected the split train, labels or test; got {split[:40]!r}."
             )
         for landmark, (x, y) in pairs.items():
             yield line, image, split, landmark, row[x], row[y]
@@ -235,7 +235,9 @@ def _pairs(header: Sequence[str], path: Path) -> dict[str, tuple[int, int]]:
         if cell.lower().endswith("_x") and len(cell) > 2:
             partner = cell[:-1] + ("y" if cell.endswith("x") else "Y")
             if partner not in where:
-                raise CairnsError(f"{path}, line 1: the column {cell!r} has no partner {partner!r}.")
+                raise CairnsError(
+                    f"{path}, line 1: the column {cell[:60]!r} has no partner {partner[:60]!r}."
+                )
             found[cell[:-2]] = (column, where[partner])
     return found
 
@@ -311,9 +313,9 @@ def _read_coco(path: Path) -> _Coco:
     numbers = [_number_of(item, row) for row, item in enumerate(items)]
     for number, place in zip(numbers, places, strict=True):
         if place not in files:
-            raise CairnsError(f"{path}, annotation {number}: there is no image {place!r}.")
+            raise CairnsError(f"{path}, annotation {str(number)[:40]}: there is no image {repr(place)[:60]}.")
     read = [
-        _read_annotation(item, len(names), f"{path}, annotation {number}")
+        _read_annotation(item, len(names), f"{path}, annotation {str(number)[:40]}")
         for item, number in zip(items, numbers, strict=True)
     ]
     splits: list[Any] = [images[place].get("split") for place in places]
