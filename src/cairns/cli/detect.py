@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> int:
     from cairns.keypoints import KeypointMap
     from cairns.predictor import Predictor
     from cairns.sources import left_out
-    from cairns.sources.folder import image_files
+    from cairns.sources.folder import closed_folders, image_files
     from cairns.sources.video import video_files
 
     if args.out.is_file():
@@ -101,7 +101,9 @@ def main(argv: Sequence[str]) -> int:
             f"{args.model} has {predictor.landmarks}."
         )
     task = Task(predictor, box, keypoints, names)
-    return on_videos(args, task, videos) if of_videos else on_images(args, task)
+    if not of_videos:
+        return on_images(args, task)
+    return on_videos(args, task, videos, closed_folders(paths))
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,8 @@ def on_images(args: Detect, task: Task) -> int:
     return failed(len(done.skipped), len(source), "image")
 
 
-def on_videos(args: Detect, task: Task, videos: Sequence[Path]) -> int:
+def on_videos(args: Detect, task: Task, videos: Sequence[Path], closed: Sequence[Path]) -> int:
+    """`closed` are folders that cannot be read: each counts as one video that cannot be."""
     from cairns.detection.videos import Outputs, detect_video, plan
     from cairns.errors import CairnsError, UnreadableImage
 
@@ -212,7 +215,9 @@ def on_videos(args: Detect, task: Task, videos: Sequence[Path]) -> int:
             say(f"  of low confidence on many frames: {', '.join(faint)}")
     if skipped == len(videos):
         raise CairnsError(f"None of the {len(videos)} videos could be read.")
-    return failed(skipped, len(videos), "video")
+    for folder in closed:
+        say(f"skipped the folder {folder}: it cannot be read", error=True)
+    return failed(skipped + len(closed), len(videos) + len(closed), "video")
 
 
 def say_stale(names: Sequence[str]) -> None:

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from cairns.errors import CairnsError, UnreadableImage
 from cairns.geometry import Placement
+from cairns.io import say
 from cairns.predictor import Predictor
+from cairns.report.text import skipped_words
 from cairns.sources.base import Source
 from cairns.training.progress import Progress
 
@@ -25,11 +27,13 @@ class Discovered:
     places: list[Placement]  # where each crop was cut from
 
 
-def discover(predictor: Predictor, source: Source, title: str) -> Discovered:
+def discover(predictor: Predictor, source: Source, title: str, aloud: bool = True) -> Discovered:
+    """`aloud`, it says which images could not be read."""
     points: list[NDArray[np.float64]] = []
     indices: list[int] = []
     places: list[Placement] = []
     squares: list[NDArray[np.uint8]] = []
+    skipped: dict[str, str] = {}
 
     def flush() -> None:
         if squares:
@@ -42,7 +46,8 @@ def discover(predictor: Predictor, source: Source, title: str) -> Discovered:
         for index in range(len(source)):
             try:
                 pixels, place = predictor.prepare(source.image(index), source.box(index))
-            except UnreadableImage:
+            except UnreadableImage as error:
+                skipped[source.name(index)] = str(error)
                 continue
             squares.append(pixels)
             places.append(place)
@@ -54,4 +59,6 @@ def discover(predictor: Predictor, source: Source, title: str) -> Discovered:
         bar.update(len(source))
     if not points:
         raise CairnsError(f"None of the images of {source.description} could be read.")
+    if skipped and aloud:
+        say(skipped_words(skipped), error=True)
     return Discovered(np.array(points), np.array(indices, np.int64), places)

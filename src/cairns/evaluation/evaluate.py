@@ -102,8 +102,8 @@ def measure(
     result["baseline_mean_shape_percent"] = percent(task.error(task.fit(fit, mean_shape)[0], measured))
     if with_untrained:
         random = untrained(predictor, train)
-        first, _ = task.fit(collect(random, train, "untrained, fitting on"))
-        error = task.error(first, collect(random, test, "untrained, testing on"))
+        first, _ = task.fit(collect(random, train, "untrained, fitting on", aloud=False))
+        error = task.error(first, collect(random, test, "untrained, testing on", aloud=False))
         result["baseline_untrained_percent"] = percent(error)
     known = (fit[0][complete], fit[1][complete])
     result["by_labels"] = [
@@ -141,14 +141,14 @@ def unit_of(annotations: Annotations) -> str:
 
 
 def collect(
-    predictor: Predictor, source: Source, title: str
+    predictor: Predictor, source: Source, title: str, aloud: bool = True
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Discovered (n, K, 2) and annotated (n, L, 2) landmarks in unit coordinates, streamed.
 
     Only a batch of images is in memory; unreadable images are left out of both.
     """
     annotations = annotated(source)
-    found = discover(predictor, source, title)
+    found = discover(predictor, source, title, aloud)
     pairs = zip(found.indices, found.places, strict=True)
     return found.points, np.array([place.to_unit(annotations.points[index]) for index, place in pairs])
 

@@ -32,7 +32,7 @@ def closing_words(run: GeneratorRun) -> str:
         headline(summary),
         f"Speed: {summary['images_per_second']:.0f} images/s; "
         f"peak memory {summary['peak_memory_mb']:.0f} MB.",
-        text.skipped_words(summary),
+        text.skipped_words(summary["skipped"]),
         f"Report: {run.report_file}",
         f"Next:   cairns generate sample {quote(str(run.folder))} --like IMAGE... --out made",
     ]
@@ -85,7 +85,7 @@ def write_report(run: GeneratorRun) -> Path:
         "speed": f"{summary['images_per_second']:.0f} images/s, {summary['peak_memory_mb']:.0f} MB at most",
     }
     if summary["skipped"]:
-        facts["skipped"] = text.skipped_words(summary)
+        facts["skipped"] = text.skipped_words(summary["skipped"])
     template = (Path(__file__).parent / "page.html").read_text("utf-8")
     page = Template(template).substitute(
         policy=policy(template),

@@ -79,11 +79,12 @@ def kept_out(summary: dict[str, Any]) -> str:
     return "Images of the training set, which is too small to spare any."
 
 
-def skipped_words(summary: dict[str, Any]) -> str:
-    count = len(summary["skipped"])
+def skipped_words(skipped: dict[str, str]) -> str:
+    """`skipped` are names and reasons."""
+    count = len(skipped)
     if not count:
         return ""
-    name, reason = next(iter(summary["skipped"].items()))
+    name, reason = next(iter(skipped.items()))
     more = "" if count == 1 else f", and {count - 1} more"
     images = f"image{'s' * (count > 1)}"
     return f"Skipped {count} unreadable {images}: {printable(name)} ({printable(reason)}){more}."
@@ -98,7 +99,7 @@ def closing_words(run: Run) -> str:
         edits(run),
         f"Speed: {summary['images_per_second']:.0f} images/s, {summary['gflops']:.0f} GFLOP/s "
         f"({share:.0%} of a large matrix product here); peak memory {summary['peak_memory_mb']:.0f} MB.",
-        skipped_words(summary),
+        skipped_words(summary["skipped"]),
         f"Report: {run.report_file}",
         f"Next:   cairns detect {quote(str(run.folder))} IMAGE... --out found --overlay",
         to_draw(run),
