@@ -60,12 +60,19 @@ def prepare_lessons(run: Run, images: Prepared, config: Config) -> Lessons:
     file, grouping = run.cache_folder / "taught.npy", run.cache_folder / "groups.npy"
     few = config.model.landmarks
     wanted = (len(images), range(few, MAX_LANDMARKS + 1), 2)
+
+    def noted() -> NDArray[np.float32]:
+        found: NDArray[np.float32] = load_array(file, np.float32, wanted)
+        if not np.isfinite(found).all():
+            raise CairnsError(f"{file} is damaged: it holds what is no finite number.")
+        return found
+
     try:
-        notes = load_array(file, np.float32, wanted)
+        notes = noted()
     except CairnsError:  # none, or damaged
         with Progress("taking notes", len(images)) as bar:
             take_notes(teacher_of(run), images, file, bar.update)
-        notes = load_array(file, np.float32, wanted)
+        notes = noted()
     many = notes.shape[1]
     if few == many:
         return Lessons(notes)
