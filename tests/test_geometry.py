@@ -310,6 +310,14 @@ def test_a_box_that_no_photo_has_is_refused(text: str) -> None:
         parse_box(text)
 
 
+@pytest.mark.parametrize("edge", [0.0, 1e-320, 1e-9])
+@pytest.mark.parametrize("start", [3.0, 2.5, -4.0, 90_000.0])
+def test_of_a_box_without_an_area_a_point_is_seen(edge: float, start: float) -> None:
+    image = np.arange(8 * 9 * 3, dtype=np.uint8).reshape(8, 9, 3)
+    seen = extract(image, Placement(start, 4.5, edge, edge), 16)
+    np.testing.assert_array_equal(seen, np.broadcast_to(image[4, int(np.clip(start, 0, 8))], (16, 16, 3)))
+
+
 def points_of(seed: int, *shape: int) -> torch.Tensor:
     return torch.rand(*shape, 2, generator=torch.Generator().manual_seed(seed))
 

@@ -21,6 +21,7 @@ from torch import Tensor
 from cairns.errors import CairnsError
 
 Fit = Literal["pad", "crop", "stretch"]
+LEAST = 1e-6  # pixels of an image that one of the result covers
 REACH = 100_000  # pixels: no photo has as many in a row
 ENOUGH = 4  # an image is first shrunk by whole numbers to no less than this many times the wanted size
 
@@ -125,7 +126,7 @@ def _weights(
 ) -> tuple[NDArray[np.float32], int, NDArray[np.float32]]:
     """Weights (size, n) of n neighbouring pixels of a row of `count`, the first of them, and how much of
     each result lies inside the row. What lies outside is given to the row's ends."""
-    step = length / size
+    step = max(length / size, LEAST)  # of a box without an area a point is seen
     edges = start + step * np.arange(size + 1)
     inside = np.clip(np.minimum(edges[1:], count) - np.maximum(edges[:-1], 0), 0, None) / step
     first, last = math.floor(edges[0]), math.ceil(edges[-1])

@@ -76,7 +76,8 @@ def large(random: Random, data: bytes) -> bytes:
     if width * height > 60_000_000:
         width, height = (width, 8) if random.random() < 0.5 else (8, height)
     kinds = {"F": ("TIFF",), "CMYK": ("JPEG", "TIFF"), "1": ("PNG", "TIFF", "GIF"), "I;16": ("PNG", "TIFF")}
-    plain = ("PNG", "PNG", "TIFF", "WEBP") if width * height < 2_000_000 else ("PNG", "PNG", "TIFF")
+    quick = width * height < 2_000_000 and max(width, height) < 16_000
+    plain = ("PNG", "PNG", "TIFF", "WEBP") if quick else ("PNG", "PNG", "TIFF")
     kind = random.choice(kinds.get(mode, plain))
     stream = io.BytesIO()
     options = {"compression": "tiff_adobe_deflate"} if kind == "TIFF" else {}
