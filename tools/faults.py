@@ -209,7 +209,7 @@ class Tool:
         case.ended = ended.code
         if ended.hung:
             case.failures.append("it hangs")
-        if "Traceback" in ended.error or ended.code not in ENDS:
+        if ended.traceback or ended.code not in ENDS:
             case.failures.append(f"it ends with code {ended.code} and says: {ended.error}")
         case.failures += process.apart(unreadable, place / OUT)
 
@@ -230,7 +230,7 @@ class Tool:
                 verb.words: "is no run folder" in sentence,
             }
             way = next((way for way, said in ways.items() if said and way not in tried), None)
-            if ended.code != 2 or "Traceback" in ended.error or way is None:
+            if ended.code != 2 or ended.traceback or way is None:
                 case.failures.append(f"repeating ends with code {ended.code} and says: {ended.error}")
                 return
             words = way

@@ -17,6 +17,7 @@ from cairns.errors import CairnsError
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet would compute
 
 PART = ".part"  # ends the name of a file that is being written
+BLOCK = 1 << 20
 
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # Unicode's control and format characters, surrogates, line ends
 JOINERS = "\u200c\u200d"  # format characters that words of some languages, and emoji, are written with
@@ -43,6 +44,18 @@ def writing_atomically(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def reserve(path: Path, size: int) -> None:
+    """Fail now where the disk has no room for what a library is to write, `size` bytes at most: HDF5's own
+    crashes where it finds that out by itself."""
+    path.unlink(missing_ok=True)  # never through a link that lies there
+    try:
+        with path.open("xb") as stream:
+            for start in range(0, size, BLOCK):
+                stream.write(bytes(min(BLOCK, size - start)))
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def printable(text: str) -> str:

@@ -275,3 +275,19 @@ def test_a_format_whose_library_is_missing_says_how_to_get_it(
     require(["csv", "dlc", "coco"])
     with pytest.raises(CairnsError, match=rf"needs {library}: pip install 'cairns\[{extra}\]'"):
         require(["csv", name])
+
+
+@pytest.mark.parametrize("name", ["h5", "slp"])
+def test_a_file_that_finds_no_room_is_an_error_of_the_system(
+    found: Keypoints, tmp_path: Path, name: str
+) -> None:
+    """HDF5's library raises what nobody can tell from a fault of the program, and may crash."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (12288, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            written(name, found, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not [path for path in tmp_path.iterdir() if path.suffix == FORMATS[name].ending]

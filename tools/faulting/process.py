@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from typing import Any, NoReturn
 import cairns
 from cairns.cli import VERBS, main
 
+MAIN = Path(cairns.cli.__file__)
+UNRAISABLE = re.compile(r"Exception ignored in.*?KeyboardInterrupt: *\n", re.DOTALL)
 LONGEST = 600.0  # seconds; what takes longer hangs
 SOURCE = Path(cairns.__file__).parents[1]
 MODULES = (
@@ -54,6 +57,13 @@ class Ended:
     seconds: float
     sent: bool  # a signal, before the end
     hung: bool = False
+
+    @property
+    def traceback(self) -> bool:
+        """Whether it says one, but of a Ctrl-C before or after `main`, or in what Python calls by itself."""
+        said = UNRAISABLE.sub("", self.error)
+        outside = f'File "{MAIN}"' not in said and "KeyboardInterrupt" in said
+        return "Traceback" in said and not outside
 
 
 def import_all() -> None:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from cairns.errors import CairnsError
 from cairns.io import printable, say
 
 VERBS = {
@@ -45,26 +46,9 @@ A model is a run folder, or the name of a shipped model (`cairns models`).
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb. Exit code 0: done, 1: failed or interrupted, 2: bad input."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] in ("-h", "--help", "help"):
-        verbs = "\n".join(f"  {name:12}{text}" for name, text in VERBS.items())
-        say(*USAGE.format(verbs=verbs).split("\n"))
-        return 0
-    if words[0] in ("-V", "--version"):
-        from cairns import __version__
-
-        say(f"cairns {__version__}")
-        return 0
-    if words[0] not in VERBS:
-        return complain(f"There is no verb {words[0]!r}; `cairns --help` lists them.")
-    from cairns.errors import CairnsError
-
-    if odd := next((word for word in words if unreadable_option(word)), None):
-        return complain(f"There is no option {odd}.")  # perhaps a file, by a shell's *: write ./ before it
     try:
         with terminable():
-            verb = importlib.import_module(f"cairns.cli.{words[0]}")
-            code = int(verb.main(words[1:]))
+            code = run(list(sys.argv[1:] if argv is None else argv))
             sys.stdout.flush()
         return code
     except CairnsError as error:
@@ -85,6 +69,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Terminated:
         signal.raise_signal(signal.SIGTERM)  # which now does what it does by default
         return 1
+
+
+def run(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        verbs = "\n".join(f"  {name:12}{text}" for name, text in VERBS.items())
+        say(*USAGE.format(verbs=verbs).split("\n"))
+        return 0
+    if words[0] in ("-V", "--version"):
+        from cairns import __version__
+
+        say(f"cairns {__version__}")
+        return 0
+    if words[0] not in VERBS:
+        return complain(f"There is no verb {words[0]!r}; `cairns --help` lists them.")
+    if odd := next((word for word in words if unreadable_option(word)), None):
+        return complain(f"There is no option {odd}.")  # perhaps a file, by a shell's *: write ./ before it
+    verb = importlib.import_module(f"cairns.cli.{words[0]}")
+    return int(verb.main(words[1:]))
 
 
 class Terminated(BaseException):

@@ -12,14 +12,15 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cairns.errors import CairnsError
-from cairns.files.frame import write_frame
+from cairns.files.frame import OVERHEAD, write_frame
 from cairns.files.table import HEADER
-from cairns.io import cell
+from cairns.io import cell, reserve
 
 CHUNK = 4096  # frames in memory while a file is written
 SCORER = "cairns"
@@ -185,9 +186,17 @@ def write_slp(path: Path, found: Keypoints) -> None:
                 score=float(np.nanmean(rows[:, 2])),
             )
             frames.append(sio.LabeledFrame(video=video, frame_idx=frame, instances=[instance]))
-    labels = sio.Labels(labeled_frames=frames, videos=[video], skeletons=[skeleton])
-    # The library goes by the name's ending, which a temporary name has too.
-    sio.save_slp(labels, str(path), verbose=False)
+    save_slp(path, sio.Labels(labeled_frames=frames, videos=[video], skeletons=[skeleton]), [found.video])
+
+
+def save_slp(path: Path, labels: Any, files: Iterable[object]) -> None:
+    """As a file. The library goes by the name's ending, which a temporary name has too."""
+    frames = labels.labeled_frames
+    instances = sum(len(frame.instances) for frame in frames)
+    text = sum(len(str(file).encode(errors="replace")) for file in files)
+    size = 256 * len(frames) + (256 + 32 * len(labels.skeletons[0].nodes)) * instances + 16 * text
+    reserve(path, OVERHEAD + size)
+    needed("sleap_io", "sleap").save_slp(labels, str(path), verbose=False)
 
 
 def require(names: Iterable[str]) -> None:

@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cairns.io import reserve
+
 ARRAY = ("ARRAY", "2.4")  # a kind of node, as PyTables calls it, and the version of it
 NOTHING: Mapping[str, str | int] = {}
+OVERHEAD = 1 << 18  # bytes at most that a file has beside its values and names
 
 
 def write_frame(
@@ -29,6 +32,9 @@ def write_frame(
     many there are, numbered from 0."""
     import h5py
 
+    count, widest = (rows, 8) if isinstance(rows, int) else (len(rows), max(map(_bytes, rows), default=0))
+    text = sum(_bytes(cell) for _, cells in levels for cell in cells)
+    reserve(path, OVERHEAD + count * (widest + 16 + 8 * len(levels[0][1])) + 16 * text)
     with h5py.File(path, "w") as file:
         _describe(file, "GROUP", "1.0", {"PYTABLES_FORMAT_VERSION": "2.1"})
         group = file.create_group(key)
@@ -46,15 +52,19 @@ def write_frame(
         _describe(group, "GROUP", "1.0", about)
         if isinstance(rows, int):
             index: NDArray[Any] = np.arange(rows)
-            kind, count = "integer", rows
+            kind = "integer"
         else:
             index = np.array([name.encode() for name in rows])
-            kind, count = "string", len(rows)
+            kind = "string"
         _describe(group.create_dataset("axis1", data=index), *ARRAY, {"kind": kind})
         values = group.create_dataset("block0_values", (count, len(levels[0][1])), np.float64)
         _describe(values, *ARRAY)
         for start, block in chunks:
             values[start : start + len(block)] = block
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode())
 
 
 def _describe(node: Any, kind: str, version: str, about: Mapping[str, str | int] = NOTHING) -> None:

@@ -25,6 +25,7 @@ from cairns.files.formats import (
     deeplabcut_values,
     names_elsewhere,
     needed,
+    save_slp,
 )
 from cairns.files.frame import write_frame
 from cairns.files.table import Rows
@@ -137,8 +138,7 @@ def write_slp(path: Path, found: PhotoKeypoints) -> None:
         ]
         if instances:
             frames.append(sio.LabeledFrame(video=video, frame_idx=number, instances=instances))
-    labels = sio.Labels(labeled_frames=frames, videos=[video], skeletons=[skeleton])
-    sio.save_slp(labels, str(path), verbose=False)
+    save_slp(path, sio.Labels(labeled_frames=frames, videos=[video], skeletons=[skeleton]), files)
 
 
 WRITERS = {"dlc": write_dlc_csv, "h5": write_dlc_h5, "coco": write_coco, "slp": write_slp}
