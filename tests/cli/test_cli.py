@@ -296,7 +296,7 @@ def test_a_full_disk_in_the_middle(
 
     def fsync(_: int) -> None:
         written.append(1)
-        if len(written) == 3:  # the config and the log's first line are written, the checkpoint is not
+        if len(written) == 5:  # the config, the images and the log are written, the checkpoint is not
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
