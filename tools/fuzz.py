@@ -39,7 +39,7 @@ from fuzzing.trial import SECONDS, WHOLE, Outcome, Places, as_line, attempt, con
 
 TOGETHER = 40  # inputs of one process
 HERE = 5  # seconds of computing for what has a process of its own in use; then it is tried there
-WAITING = 90  # seconds of the clock, where nothing is computed
+WAITING = 60  # seconds of the clock in which nothing is computed
 PAST = 0.3  # of a run's inputs, at the least
 
 
@@ -135,17 +135,20 @@ class Worker:
         received = b""
         try:
             for number in numbers:
-                started, before = time.monotonic(), _computed(child)
+                start = last = _computed(child)
+                moved = time.monotonic()
                 while b"\n" not in received:
                     ready, _, _ = select.select([reading], [], [], 1.0)
                     block = os.read(reading, 1 << 16) if ready else b""
                     received += block
-                    computed, waited = _computed(child) - before, time.monotonic() - started
-                    if (ready and not block) or (not ready and (computed > limit or waited > WAITING)):
-                        yield number, Outcome("failed", True, waited, 0, _end(child, waited))
-                        return
-                    if ready:
+                    if ready and block:
                         continue
+                    computed = _computed(child)
+                    if computed > last:
+                        last, moved = computed, time.monotonic()
+                    if ready or computed - start > limit or time.monotonic() - moved > WAITING:
+                        yield number, Outcome("failed", True, computed - start, 0, _end(child))
+                        return
                 line, _, received = received.partition(b"\n")
                 same, found = json.loads(line)
                 outcome = Outcome(**found)
@@ -167,22 +170,25 @@ class Worker:
 
 
 def _computed(process: int) -> float:
-    """Seconds that a process has computed for, without those it started."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Seconds that a process and those it started have computed for."""
+    ticks = 0
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            fields = file.read_text().rpartition(")")[2].split()
+            if int(fields[2]) == process:  # of its group
+                ticks += sum(map(int, fields[11:15] if file.parent.name == str(process) else fields[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _end(process: int, waited: float) -> str:
-    done, status = os.waitpid(process, os.WNOHANG)
-    if not done:
-        time.sleep(0.2)
+def _end(process: int) -> str:
+    for _ in range(20):  # it may be about to end
         done, status = os.waitpid(process, os.WNOHANG)
-    if done and os.WIFSIGNALED(status):
-        return f"the process died: {signal.Signals(os.WTERMSIG(status)).name}"
-    return f"the process ended with {status}" if done else f"it did not end within {waited:.0f} seconds"
+        if done and os.WIFSIGNALED(status):
+            return f"the process died: {signal.Signals(os.WTERMSIG(status)).name}"
+        if done:
+            return f"the process ended with {status}"
+        time.sleep(0.02)
+    return "it did not end"
 
 
 def shares(total: int, names: Sequence[str]) -> dict[str, int]:
