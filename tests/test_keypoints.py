@@ -215,6 +215,7 @@ def test_a_map_that_does_not_fit_its_names_is_refused(saved: Path, change: dict[
         b'{"names": ["a"], "weights": [[[1' + b"0" * 400 + b", 2, 3], [1, 2, 3]]], " + b'"measured": {}}',
         b'{"names": ["a"], "weights": [[[1, 2, 3], [1, 2, 3]]], "measured": 3}',
         b"\xff\xfe\x00\x80",
+        b"[" * 100_000,
     ],
 )
 def test_what_is_no_map_is_refused(tmp_path: Path, content: bytes) -> None:

@@ -77,8 +77,9 @@ class KeypointMap:
             )
         except FileNotFoundError:
             raise CairnsError(f"There is no file {path}; `cairns fit` makes one.") from None
-        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-            raise CairnsError(f"{path} is not a keypoints file of `cairns fit` ({error}).") from None
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            reason = str(error)[:100]
+            raise CairnsError(f"{path} is not a keypoints file of `cairns fit` ({reason}).") from None
         if not whole:
             raise CairnsError(f"{path} is damaged: its weights do not fit its {len(found.names)} keypoints.")
         check_names(found.names, f"the keypoints of {path}")

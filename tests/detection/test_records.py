@@ -246,6 +246,32 @@ def test_a_damaged_record_is_refused(
     assert detect(predictor, photos, tmp_path / "out", overwrite=True).images == 3
 
 
+@pytest.mark.parametrize("pixels", [None, [], [60], ["60", 40], {}, 7])
+def test_an_image_whose_size_is_damaged_is_named(
+    predictor: Predictor, photos: Path, tmp_path: Path, pixels: object
+) -> None:
+    detect(predictor, photos, tmp_path / "out")
+    file = tmp_path / "out" / "landmarks.record.json"
+    record = json.loads(file.read_text())
+    name = next(iter(record["inputs"]))
+    record["inputs"][name]["pixels"] = pixels
+    file.write_text(json.dumps(record))
+    with pytest.raises(CairnsError, match=rf"is damaged: it does not say how large {name} is; --overwrite"):
+        detect(predictor, photos, tmp_path / "out", formats=("coco", "slp"))
+
+
+def test_a_table_with_a_row_missing_is_refused(predictor: Predictor, photos: Path, tmp_path: Path) -> None:
+    detect(predictor, photos, tmp_path / "out")
+    table, file = tmp_path / "out" / TABLE, tmp_path / "out" / "landmarks.record.json"
+    lines = table.read_bytes().splitlines(keepends=True)
+    table.write_bytes(b"".join(lines[:3] + lines[4:]))
+    record = json.loads(file.read_text())
+    record["results"][TABLE]["size"] = table.stat().st_size
+    file.write_text(json.dumps(record))
+    with pytest.raises(CairnsError, match=r"landmarks\.csv is damaged; --overwrite"):
+        detect(predictor, photos, tmp_path / "out", formats=("dlc", "h5"))
+
+
 def test_an_overlay_or_a_format_is_added_without_detecting_again(
     predictor: Predictor, photos: Path, tmp_path: Path, looked_at: list[int]
 ) -> None:

@@ -355,9 +355,18 @@ class Detection:
         """By the cell of its name, each image that is in the table: its file, where known, and its size."""
         files = {name: self.source.file(index) for index, name in enumerate(self.images)}
         return {
-            cell(name): Photo(files.get(name), tuple(entry["pixels"]))
+            cell(name): Photo(files.get(name), self._size(name, entry))
             for name, entry in self.record.inputs.items()
         }
+
+    def _size(self, name: str, entry: dict[str, Any]) -> tuple[int, int]:
+        pixels = entry.get("pixels")
+        if isinstance(pixels, list) and len(pixels) == 2 and all(type(edge) is int for edge in pixels):
+            return pixels[0], pixels[1]
+        raise CairnsError(
+            f"{self.record.path} is damaged: it does not say how large {printable(name)} is; --overwrite "
+            "replaces the results, or choose another --out."
+        )
 
 
 @dataclass(frozen=True)

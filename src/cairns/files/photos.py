@@ -52,7 +52,10 @@ class PhotoKeypoints:
 
     def points(self, name: str) -> list[NDArray[np.float64]]:
         """x, y, confidence (L, 3) of each subject on an image."""
-        return [np.column_stack((one.points, one.confidence)) for one in self.rows.of(name)]
+        found = self.rows.of(name)
+        if any(len(one.points) != len(self.names) for one in found):
+            raise CairnsError(f"{self.table} is damaged; --overwrite makes it again.")
+        return [np.column_stack((one.points, one.confidence)) for one in found]
 
     def single(self) -> Iterator[NDArray[np.float64]]:
         """The same (L, 3) of images with one subject at most, NaN where there is none."""

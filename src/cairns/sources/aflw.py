@@ -120,7 +120,7 @@ def _read(database: Path) -> list[Face]:
                 ordered = [found[feature] for feature in FEATURES]
                 faces.append(Face(int(number), *_place(folder, file), tuple(map(float, box)), ordered))
     except (apart.ReaderFailed, TypeError, ValueError, OverflowError) as error:
-        raise CairnsError(f"{database} is not the database of AFLW's owners: {error}.") from None
+        raise CairnsError(f"{database} is not the database of AFLW's owners: {str(error)[:200]}.") from None
     for face in faces:
         require_pixels([*face.box, *np.ravel(face.points)], f"{database}, face {face.number}")
     return faces

@@ -39,7 +39,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     except FileNotFoundError:
         raise CairnsError(f"There is no file {path}.") from None
     except (SafetensorError, OSError) as error:
-        raise CairnsError(f"{path} is damaged or no safetensors file: {error}.") from None
+        raise CairnsError(f"{path} is damaged or no safetensors file: {str(error)[:200]}.") from None
     wanted = metadata.pop(CHECKSUM, None)
     if wanted is not None and wanted != checksum(tensors, metadata):
         raise CairnsError(f"{path} is damaged: its contents have changed since it was written.")
