@@ -8,7 +8,7 @@ LOWEST := .venv-lowest
 .PHONY: demo test test-lowest lint clean
 
 demo: $(VENV)/.ready
-	$(BIN)/cairns demo
+	$(BIN)/trigpoint demo
 
 test: $(VENV)/.ready-dev lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto

@@ -17,13 +17,13 @@ import torch
 import tyro
 from tyro.conf import Positional
 
-from cairns.evaluation.faces import SIZE, USUAL_BOX, Dlib
-from cairns.files.overlay import write_image
-from cairns.predictor import Predictor
-from cairns.sources import open_source
-from cairns.sources.images import read_image
-from cairns.training.prepared import square
 from tables import seconds, show
+from trigpoint.evaluation.faces import SIZE, USUAL_BOX, Dlib
+from trigpoint.files.overlay import write_image
+from trigpoint.predictor import Predictor
+from trigpoint.sources import open_source
+from trigpoint.sources.images import read_image
+from trigpoint.training.prepared import square
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,10 @@ def main() -> None:
         for file, crop in zip(files, crops, strict=True):
             write_image(file, crop)
         jobs: dict[str, Callable[[], object]] = {
-            "cairns, memory, batches of 64": lambda: in_batches(64),
-            "cairns, memory, one by one": lambda: in_batches(1),
-            "cairns, JPEG files, batches of 64": lambda: list(predictor.detect_many(files, batch_size=64)),
-            "cairns, JPEG files, one by one": lambda: [predictor.detect(file) for file in files],
+            "trigpoint, memory, batches of 64": lambda: in_batches(64),
+            "trigpoint, memory, one by one": lambda: in_batches(1),
+            "trigpoint, JPEG files, batches of 64": lambda: list(predictor.detect_many(files, batch_size=64)),
+            "trigpoint, JPEG files, one by one": lambda: [predictor.detect(file) for file in files],
             "dlib 5 points, memory": lambda: [dlib.five(crop, box) for crop in crops],
             "dlib 5 points, JPEG files": lambda: [dlib.five(read_image(file), box) for file in files],
         }

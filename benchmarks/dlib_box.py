@@ -9,10 +9,10 @@ import sys
 
 import numpy as np
 
-from cairns.config import Config
-from cairns.evaluation.faces import SIZE, Dlib
-from cairns.sources import open_source
-from cairns.training.prepared import square
+from trigpoint.config import Config
+from trigpoint.evaluation.faces import SIZE, Dlib
+from trigpoint.sources import open_source
+from trigpoint.training.prepared import square
 
 
 def main() -> None:

@@ -17,14 +17,14 @@ import tyro
 from numpy.typing import NDArray
 from tyro.conf import Positional
 
-from cairns.editing.editor import Code, Editor
-from cairns.editing.render import enlarge, targets
-from cairns.errors import CairnsError
-from cairns.files.overlay import contact_sheet, write_image
-from cairns.geometry import Placement
-from cairns.sources import open_source
-from cairns.training.prepared import square
 from tables import show
+from trigpoint.editing.editor import Code, Editor
+from trigpoint.editing.render import enlarge, targets
+from trigpoint.errors import TrigpointError
+from trigpoint.files.overlay import contact_sheet, write_image
+from trigpoint.geometry import Placement
+from trigpoint.sources import open_source
+from trigpoint.training.prepared import square
 
 NEAR = 0.15  # pixels this close to a moved landmark may change
 MOUTH = (3, 4)  # of the five annotated points: the corners
@@ -53,7 +53,7 @@ def main() -> None:
     random = np.random.default_rng(options.seed)
     editor, source = Editor.load(options.model), open_source(options.source, "test")
     if source.annotations is None:
-        raise CairnsError("The source has no annotated mouth corners.")
+        raise TrigpointError("The source has no annotated mouth corners.")
     chosen = random.permutation(len(source))[: options.faces]
     pixels, mouths = [], []
     for index in map(int, chosen):

@@ -9,8 +9,8 @@ import sys
 
 import numpy as np
 
-from cairns.finders import FRAME, cascade_boxes
-from cairns.sources import open_source
+from trigpoint.finders import FRAME, cascade_boxes
+from trigpoint.sources import open_source
 
 
 def main() -> None:

@@ -17,12 +17,12 @@ import tyro
 from numpy.typing import NDArray
 from tyro.conf import Positional
 
-from cairns.config import Config
-from cairns.errors import CairnsError
-from cairns.evaluation.faces import Dlib
-from cairns.sources import Split, open_source
-from cairns.training.prepared import square
 from tables import show
+from trigpoint.config import Config
+from trigpoint.errors import TrigpointError
+from trigpoint.evaluation.faces import Dlib
+from trigpoint.sources import Split, open_source
+from trigpoint.training.prepared import square
 
 SIZE = 300  # pixels of the crops that dlib looks at
 FIVE = ((36, 42), (42, 48), (30, 31), (48, 49), (54, 55))  # of the 68: eyes, nose, mouth corners
@@ -44,7 +44,7 @@ def main() -> None:
     for split in splits:
         source = open_source(options.source, split)
         if source.annotations is None:
-            raise CairnsError("The source has no annotated points.")
+            raise TrigpointError("The source has no annotated points.")
         chosen = np.random.default_rng(0).permutation(len(source))[: options.faces]
         offsets = []
         for index in map(int, chosen):

@@ -14,11 +14,11 @@ from pathlib import Path
 import tyro
 from tyro.conf import Positional
 
-from cairns.errors import CairnsError
-from cairns.evaluation.temporal import temporal
-from cairns.predictor import Predictor
-from cairns.sources.video import Videos
 from tables import show
+from trigpoint.errors import TrigpointError
+from trigpoint.evaluation.temporal import temporal
+from trigpoint.predictor import Predictor
+from trigpoint.sources.video import Videos
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def main() -> None:
     frames = Videos([options.video], replace(predictor.config.video, every=1, frames=0))
     found = temporal(predictor, frames, len(frames))
     if found is None or found.subject is None:
-        raise CairnsError("Nothing is known of the subject: train with --follow or --background.")
+        raise TrigpointError("Nothing is known of the subject: train with --follow or --background.")
     rows = [
         {
             "landmark": name,

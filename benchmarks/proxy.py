@@ -20,19 +20,19 @@ import tyro
 from numpy.typing import NDArray
 from tyro.conf import Positional
 
-from cairns import geometry, losses
-from cairns.config import with_steps, with_values
-from cairns.model.autoencoder import Autoencoder
-from cairns.presets import preset
-from cairns.sources import open_source
-from cairns.training import schedule
-from cairns.training.light import relit
-from cairns.training.optimiser import optimiser_of
-from cairns.training.prepared import prepare
-from cairns.training.recalibrate import recalibrate
-from cairns.training.step import generator_of
-from cairns.warps.tps import RandomTPS
 from tables import show
+from trigpoint import geometry, losses
+from trigpoint.config import with_steps, with_values
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.presets import preset
+from trigpoint.sources import open_source
+from trigpoint.training import schedule
+from trigpoint.training.light import relit
+from trigpoint.training.optimiser import optimiser_of
+from trigpoint.training.prepared import prepare
+from trigpoint.training.recalibrate import recalibrate
+from trigpoint.training.step import generator_of
+from trigpoint.warps.tps import RandomTPS
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Options:
     source: Positional[str]
     """An annotated source whose images all have a box, such as mtfl:FOLDER."""
     set: tuple[str, ...] = ()
-    """What differs from the preset, as for `cairns train --set`."""
+    """What differs from the preset, as for `trigpoint train --set`."""
     seconds: float = 40
     """Training time."""
     json: Path | None = None

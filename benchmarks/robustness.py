@@ -19,11 +19,11 @@ import tyro
 from numpy.typing import NDArray
 from tyro.conf import Positional
 
-from cairns.evaluation.evaluate import collect, for_validation, task_of
-from cairns.predictor import Predictor
-from cairns.sources import open_source
-from cairns.sources.base import Subset
 from tables import show
+from trigpoint.evaluation.evaluate import collect, for_validation, task_of
+from trigpoint.predictor import Predictor
+from trigpoint.sources import open_source
+from trigpoint.sources.base import Subset
 
 Pixels = NDArray[np.uint8]
 

@@ -44,7 +44,7 @@ class Options:
 def main() -> None:
     options = tyro.cli(Options, description=__doc__)
     words = ["studio", options.model, *map(str, options.images), "--no-browser", "--port", "0"]
-    server = subprocess.Popen([sys.executable, "-m", "cairns", *words], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen([sys.executable, "-m", "trigpoint", *words], stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
         address = server.stdout.readline().split()[-1]

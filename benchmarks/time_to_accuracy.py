@@ -2,11 +2,11 @@
 
 python benchmarks/time_to_accuracy.py mtfl:FOLDER --minutes 60 --out runs/time-to-accuracy
 
-Each net is trained as `cairns train` does, into a run folder below --out, with its own schedule over the
+Each net is trained as `trigpoint train` does, into a run folder below --out, with its own schedule over the
 steps that fit into the time at the speed measured first. `hour-10+2` is the preset hour-10 for three quarters
 of the time, then two rounds of `--self-taught`; `detail-30-10+2` is detail-30, and the last of two rounds
 teaches ten landmarks. At certain minutes it is stopped, measured, and goes on; only
-the time of training counts, with everything that `cairns train` does; when it is over a net is measured as it
+the time of training counts, with everything that `trigpoint train` does; when it is over a net is measured as it
 is, also where it was slower than planned and has steps left. Training sees no labels: the regressor
 of the protocol `lmdis` is fitted on some of them and measured on every tenth training image, and on the test
 images, with one look at each. Started again, it goes on where it was.
@@ -33,28 +33,28 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tyro.conf import Positional
 
-from cairns import api, losses
-from cairns.config import Config, with_steps, with_values
-from cairns.errors import UnreadableImage
-from cairns.evaluation.protocols import PROTOCOLS
-from cairns.evaluation.task import Pair, Task
-from cairns.io import write_atomically
-from cairns.model import looks
-from cairns.model.autoencoder import Autoencoder
-from cairns.presets import preset
-from cairns.sources import open_source
-from cairns.sources.base import Source
-from cairns.training import schedule
-from cairns.training.checkpoint import load_checkpoint, load_tensors
-from cairns.training.loop import Interrupted, part_of
-from cairns.training.optimiser import optimiser_of
-from cairns.training.prepared import square, to_tensor
-from cairns.training.recalibrate import recalibrate
-from cairns.training.run import Run
-from cairns.training.step import step_losses
-from cairns.training.taught import BATCH, LOOKS
-from cairns.warps.tps import RandomTPS
 from tables import show
+from trigpoint import api, losses
+from trigpoint.config import Config, with_steps, with_values
+from trigpoint.errors import UnreadableImage
+from trigpoint.evaluation.protocols import PROTOCOLS
+from trigpoint.evaluation.task import Pair, Task
+from trigpoint.io import write_atomically
+from trigpoint.model import looks
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.presets import preset
+from trigpoint.sources import open_source
+from trigpoint.sources.base import Source
+from trigpoint.training import schedule
+from trigpoint.training.checkpoint import load_checkpoint, load_tensors
+from trigpoint.training.loop import Interrupted, part_of
+from trigpoint.training.optimiser import optimiser_of
+from trigpoint.training.prepared import square, to_tensor
+from trigpoint.training.recalibrate import recalibrate
+from trigpoint.training.run import Run
+from trigpoint.training.step import step_losses
+from trigpoint.training.taught import BATCH, LOOKS
+from trigpoint.warps.tps import RandomTPS
 
 POINTS = (0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 1)  # of the time: when the error is measured
 FIRST = 0.75  # of the time of a net that teaches itself: until then it is trained as any other
@@ -156,7 +156,7 @@ def parse(name: str) -> tuple[str, int | None, int]:
 def settings_of(
     name: str, fewer: int | None, before: Run | None, sets: Sets, seconds: float
 ) -> dict[str, Any]:
-    """What to call `cairns.train` with for a training of about so many seconds: the first, or a round."""
+    """What to call `trigpoint.train` with for a training of about so many seconds: the first, or a round."""
     config, images = preset(name), to_tensor(sets.labelled[0])
     if before is None:
         steps = (SHARE * seconds - SETTLING) / seconds_per_step(config, images)

@@ -17,19 +17,19 @@ import tyro
 from torch import Tensor
 from torch.nn import functional as F
 
-from cairns import losses
-from cairns.config import Config
-from cairns.model.autoencoder import Autoencoder
-from cairns.model.decoder import score_maps
-from cairns.nets.hourglass import LEAK
-from cairns.presets import preset
-from cairns.training import schedule
-from cairns.training.light import relit
-from cairns.training.optimiser import optimiser_of
-from cairns.training.speed import matrix_product_gflops, step_gflop
-from cairns.training.step import generator_of, step_losses
-from cairns.warps.tps import RandomTPS, basis, solver
 from tables import seconds, show
+from trigpoint import losses
+from trigpoint.config import Config
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.model.decoder import score_maps
+from trigpoint.nets.hourglass import LEAK
+from trigpoint.presets import preset
+from trigpoint.training import schedule
+from trigpoint.training.light import relit
+from trigpoint.training.optimiser import optimiser_of
+from trigpoint.training.speed import matrix_product_gflops, step_gflop
+from trigpoint.training.step import generator_of, step_losses
+from trigpoint.warps.tps import RandomTPS, basis, solver
 
 
 @dataclass(frozen=True)

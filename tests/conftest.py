@@ -20,20 +20,20 @@ from filelock import FileLock
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from cairns import api
-from cairns.config import Config, ModelConfig, TrainConfig
-from cairns.errors import UnreadableImage
-from cairns.generation.config import GeneratorConfig
-from cairns.generation.report import write_report
-from cairns.generation.run import GeneratorRun
-from cairns.generation.train import train as train_generator
-from cairns.geometry import Placement
-from cairns.presets import tiny
-from cairns.sources.base import Annotations, Attributes, Source
-from cairns.sources.digits import Digits
-from cairns.training import loop
-from cairns.training.run import Run
-from cairns.training.speed import matrix_product_gflops
+from trigpoint import api
+from trigpoint.config import Config, ModelConfig, TrainConfig
+from trigpoint.errors import UnreadableImage
+from trigpoint.generation.config import GeneratorConfig
+from trigpoint.generation.report import write_report
+from trigpoint.generation.run import GeneratorRun
+from trigpoint.generation.train import train as train_generator
+from trigpoint.geometry import Placement
+from trigpoint.presets import tiny
+from trigpoint.sources.base import Annotations, Attributes, Source
+from trigpoint.sources.digits import Digits
+from trigpoint.training import loop
+from trigpoint.training.run import Run
+from trigpoint.training.speed import matrix_product_gflops
 
 torch.set_num_threads(1)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cairns import apart
-from cairns.apart import ReaderFailed
+from trigpoint import apart
+from trigpoint.apart import ReaderFailed
 
 READERS = """
 import ctypes, os, sys, time
@@ -33,7 +33,7 @@ def nests():
     return deeper(), {}
 def objects(): return None, {"values": np.array([{}], object)}
 def last(names):
-    from cairns import apart
+    from trigpoint import apart
     for name in apart.each(names):
         if name == "c":
             ctypes.string_at(0)
@@ -127,9 +127,9 @@ def test_readers_start_without_torch() -> None:
     package = Path(apart.__file__).parent
     modules = [file.stem for file in (package / "readers").glob("[a-z]*.py")]
     assert {"frame", "hdf5"} <= set(modules)
-    names = "".join(f", cairns.readers.{module}" for module in modules)
+    names = "".join(f", trigpoint.readers.{module}" for module in modules)
     found = "[name for name in ('torch', 'pandas', 'cv2') if name in sys.modules]"
-    code = f"import sys, cairns.apart{names}; print({found})"
+    code = f"import sys, trigpoint.apart{names}; print({found})"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

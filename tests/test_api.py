@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import cairns
-from cairns import api
-from cairns.config import Config, to_dict
-from cairns.errors import CairnsError
-from cairns.presets import compact, preset, tiny
-from cairns.sources import open_source
-from cairns.training.run import Run
-from cairns.training.schedule import weights
+import trigpoint
+from trigpoint import api
+from trigpoint.config import Config, to_dict
+from trigpoint.errors import TrigpointError
+from trigpoint.presets import compact, preset, tiny
+from trigpoint.sources import open_source
+from trigpoint.training.run import Run
+from trigpoint.training.schedule import weights
 
 
 def bytes_of(folder: Path) -> dict[Path, bytes]:
@@ -27,8 +27,8 @@ def bytes_of(folder: Path) -> dict[Path, bytes]:
 
 
 def test_five_lines_from_photos_to_landmarks(photos: Path, tmp_path: Path) -> None:
-    cairns.train(photos, out=tmp_path / "run", preset="tiny-3", steps=2, threads=1)
-    model = cairns.load(tmp_path / "run")
+    trigpoint.train(photos, out=tmp_path / "run", preset="tiny-3", steps=2, threads=1)
+    model = trigpoint.load(tmp_path / "run")
     found = model.detect(photos / "01.png")
     assert found.points.shape == (3, 2)
     assert found.confidence.shape == (3,)
@@ -41,14 +41,14 @@ def test_train_returns_the_finished_run_with_its_report(colour_run: Run) -> None
 
 
 def test_the_package_offers_what_it_promises() -> None:
-    for name in cairns.__all__:
-        assert getattr(cairns, name) is not None
+    for name in trigpoint.__all__:
+        assert getattr(trigpoint, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = cairns.nothing
+        _ = trigpoint.nothing
 
 
 def test_importing_the_package_does_not_import_torch() -> None:
-    code = "import sys, cairns; sys.exit('torch' in sys.modules)"
+    code = "import sys, trigpoint; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
@@ -111,7 +111,7 @@ def test_a_config_from_a_file_or_a_run(photos: Path, micro: Config, colour_run: 
 
 
 def test_a_preset_and_a_config_are_too_much(photos: Path, micro: Config) -> None:
-    with pytest.raises(CairnsError, match="--preset or --config, not both"):
+    with pytest.raises(TrigpointError, match="--preset or --config, not both"):
         choose(photos, name="tiny-5", config=micro)
 
 
@@ -139,14 +139,14 @@ def test_single_values_come_last(photos: Path, micro_colour: Config, tmp_path: P
 
 @pytest.mark.parametrize("count", [0, -3, 500])
 def test_an_impossible_number_of_landmarks(photos: Path, tmp_path: Path, count: int) -> None:
-    with pytest.raises(CairnsError, match=f"number of landmarks must be between 1 and 100; got {count}"):
+    with pytest.raises(TrigpointError, match=f"number of landmarks must be between 1 and 100; got {count}"):
         api.train(photos, tmp_path / "run", landmarks=count)
     assert not (tmp_path / "run").exists()
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
-    with pytest.raises(CairnsError, match="holds no images"):
+    with pytest.raises(TrigpointError, match="holds no images"):
         api.train(tmp_path / "photos", tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -156,7 +156,7 @@ def test_one_image_and_then_enough(
 ) -> None:
     """The refused attempt leaves nothing behind that is in the way of the next one."""
     folder = make_photos(tmp_path / "photos", 1)
-    with pytest.raises(CairnsError, match="at least 2 readable images; found 1"):
+    with pytest.raises(TrigpointError, match="at least 2 readable images; found 1"):
         api.train(folder, tmp_path / "run", config=micro_colour, steps=2, threads=1)
     make_photos(folder, 3)
     assert api.train(folder, tmp_path / "run", config=micro_colour, steps=2, threads=1).finished
@@ -164,7 +164,7 @@ def test_one_image_and_then_enough(
 
 def test_an_existing_run_is_kept(photos: Path, colour_run: Run) -> None:
     before = bytes_of(colour_run.folder)
-    with pytest.raises(CairnsError, match="already holds a finished run"):
+    with pytest.raises(TrigpointError, match="already holds a finished run"):
         api.train(photos, colour_run.folder, preset="tiny-3", steps=2)
     assert bytes_of(colour_run.folder) == before
 
@@ -180,7 +180,7 @@ def test_an_existing_run_is_kept(photos: Path, colour_run: Run) -> None:
     ],
 )
 def test_a_resumed_run_keeps_its_own_config(colour_run: Run, setting: dict) -> None:
-    with pytest.raises(CairnsError, match="A resumed run keeps its own config"):
+    with pytest.raises(TrigpointError, match="A resumed run keeps its own config"):
         api.train((), colour_run.folder, resume=True, **setting)
 
 
@@ -189,13 +189,13 @@ def test_a_resumed_run_knows_its_source(colour_run: Run) -> None:
 
 
 def test_a_missing_model() -> None:
-    with pytest.raises(CairnsError, match="There is no run folder nowhere"):
-        cairns.load("nowhere")
+    with pytest.raises(TrigpointError, match="There is no run folder nowhere"):
+        trigpoint.load("nowhere")
 
 
 @pytest.mark.parametrize("options", [{"threads": -1}, {"values": ["train.seed=-1"]}])
 def test_numbers_below_zero_are_refused(photos: Path, tmp_path: Path, options: dict) -> None:
-    with pytest.raises(CairnsError):
+    with pytest.raises(TrigpointError):
         api.train(photos, tmp_path / "run", preset="tiny-3", steps=1, **options)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cairns.config import (
+from trigpoint.config import (
     MAX_LANDMARKS,
     Config,
     TrainConfig,
@@ -20,15 +20,15 @@ from cairns.config import (
     with_steps,
     with_values,
 )
-from cairns.errors import CairnsError
-from cairns.presets import PAPER_PRESETS, preset
+from trigpoint.errors import TrigpointError
+from trigpoint.presets import PAPER_PRESETS, preset
 
 NAMES = [*PAPER_PRESETS, "compact-10", "compact-20", "compact-30", "tiny-7"]
 
 
 def refusal(assignment: str) -> str:
     """The message with which one changed value of compact-10 is refused."""
-    with pytest.raises(CairnsError) as caught:
+    with pytest.raises(TrigpointError) as caught:
         with_values(preset("compact-10"), [assignment])
     return str(caught.value)
 
@@ -68,7 +68,7 @@ def test_whole_number_becomes_a_float_where_one_is_due() -> None:
     ],
 )
 def test_unknown_names_are_named(tree: dict[str, Any], found: str) -> None:
-    with pytest.raises(CairnsError, match=found):
+    with pytest.raises(TrigpointError, match=found):
         from_dict(tree)
 
 
@@ -96,7 +96,7 @@ def test_unknown_names_are_named(tree: dict[str, Any], found: str) -> None:
     ],
 )
 def test_wrong_types_name_place_and_value(tree: Any, where: str, found: str) -> None:
-    with pytest.raises(CairnsError) as caught:
+    with pytest.raises(TrigpointError) as caught:
         from_dict(tree)
     message = str(caught.value)
     assert message.startswith(where + " ")
@@ -124,7 +124,7 @@ def test_impossible_values_are_refused_with_the_value(assignment: str, found: st
 def test_mirrored_images_and_optical_flow_are_not_mixed() -> None:
     config = with_values(Config(), ["train.mirror=true"])
     assert config.train.mirror
-    with pytest.raises(CairnsError, match="do not go together"):
+    with pytest.raises(TrigpointError, match="do not go together"):
         with_values(config, ["warp.flow_share=0.5"])
 
 
@@ -198,7 +198,7 @@ def test_every_preset_passes_the_check(name: str) -> None:
     """And fails it with one wrong value, so the check does look at it."""
     config = preset(name)
     check(config)
-    with pytest.raises(CairnsError, match="landmarks"):
+    with pytest.raises(TrigpointError, match="landmarks"):
         check(replace(config, model=replace(config.model, landmarks=0)))
 
 
@@ -234,7 +234,7 @@ def test_with_steps_changes_nothing_else() -> None:
 
 @pytest.mark.parametrize("steps", [0, -20])
 def test_with_steps_refuses_less_than_one(steps: int) -> None:
-    with pytest.raises(CairnsError, match=f"got {steps}"):
+    with pytest.raises(TrigpointError, match=f"got {steps}"):
         with_steps(Config(), steps)
 
 
@@ -302,21 +302,21 @@ def test_load_config_reads_a_config_and_a_run(tmp_path: Path) -> None:
 def test_load_config_names_an_unreadable_file(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.json"
     path.write_bytes(content)
-    with pytest.raises(CairnsError, match=r"broken\.json"):
+    with pytest.raises(TrigpointError, match=r"broken\.json"):
         load_config(path)
 
 
 def test_a_wrong_value_is_quoted_in_part(tmp_path: Path) -> None:
     path = tmp_path / "long.json"
     path.write_text(json.dumps({"preset": "tiny", "model": {"detector": ["x" * 70_000], "channels": 1}}))
-    with pytest.raises(CairnsError) as caught:
+    with pytest.raises(TrigpointError) as caught:
         load_config(path)
     assert len(str(caught.value)) < 200
-    with pytest.raises(CairnsError) as caught:
+    with pytest.raises(TrigpointError) as caught:
         with_values(Config(), [70_000 * "x"])
     assert len(str(caught.value)) < 200
 
 
 def test_load_config_names_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match=r"absent\.json"):
+    with pytest.raises(TrigpointError, match=r"absent\.json"):
         load_config(tmp_path / "absent.json")

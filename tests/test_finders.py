@@ -10,13 +10,13 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from cairns import finders
-from cairns.errors import CairnsError
-from cairns.finders import cascade_boxes, faces
-from cairns.geometry import Placement
-from cairns.predictor import Predictor
-from cairns.sources.images import read_image
-from cairns.training.run import Run
+from trigpoint import finders
+from trigpoint.errors import TrigpointError
+from trigpoint.finders import cascade_boxes, faces
+from trigpoint.geometry import Placement
+from trigpoint.predictor import Predictor
+from trigpoint.sources.images import read_image
+from trigpoint.training.run import Run
 
 Pixels = NDArray[np.uint8]
 REAL = Path(__file__).parents[1].parent / "shared" / "data" / "mtfl"
@@ -102,10 +102,12 @@ def test_an_opencv_without_cascades_says_what_to_do(monkeypatch: pytest.MonkeyPa
     finders._cascade.cache_clear()
     with monkeypatch.context() as patch:
         patch.delattr(cv2, "CascadeClassifier")
-        with pytest.raises(CairnsError, match=r"no face detector.*opencv-python-headless<5.*--box.*--whole"):
+        with pytest.raises(
+            TrigpointError, match=r"no face detector.*opencv-python-headless<5.*--box.*--whole"
+        ):
             faces(np.zeros((40, 40, 3), np.uint8))
         patch.setattr(cv2, "CascadeClassifier", lambda _: cv2_empty(), raising=False)
-        with pytest.raises(CairnsError, match="not where its package should have put it"):
+        with pytest.raises(TrigpointError, match="not where its package should have put it"):
             faces(np.zeros((40, 40, 3), np.uint8))
     assert faces(np.zeros((40, 40, 3), np.uint8)) == []
 
@@ -162,5 +164,5 @@ def test_without_a_finder_the_whole_photo_is_the_subject(colour_run: Run) -> Non
 
 
 def test_what_is_no_image_is_refused(finding: Predictor) -> None:
-    with pytest.raises(CairnsError, match="must be an array of bytes"):
+    with pytest.raises(TrigpointError, match="must be an array of bytes"):
         finding.detect_all(np.zeros((20, 20, 3), np.float32))  # type: ignore[arg-type]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.ndimage import center_of_mass, map_coordinates
 
-from cairns.errors import CairnsError
-from cairns.geometry import (
+from trigpoint.errors import TrigpointError
+from trigpoint.geometry import (
     Fit,
     Placement,
     around,
@@ -289,7 +289,7 @@ def test_a_box_in_words(text: str, expected: Placement) -> None:
 
 @pytest.mark.parametrize("text", ["", "1,2,3", "1,2,3,4,5", "1,2,3,x", "1 2 3 4", "1,2,,4"])
 def test_what_is_no_box_is_refused(text: str) -> None:
-    with pytest.raises(CairnsError, match=r"A box is LEFT,TOP,WIDTH,HEIGHT in pixels; got") as caught:
+    with pytest.raises(TrigpointError, match=r"A box is LEFT,TOP,WIDTH,HEIGHT in pixels; got") as caught:
         parse_box(text)
     assert repr(text) in str(caught.value)
 
@@ -298,7 +298,7 @@ def test_what_is_no_box_is_refused(text: str) -> None:
     "text", ["0,0,0,9", "0,0,9,0.5", "0,0,-3,9", "nan,0,3,3", "0,inf,3,3", "0,0,1e999,3"]
 )
 def test_a_box_without_an_area_is_refused(text: str) -> None:
-    with pytest.raises(CairnsError, match="at least one pixel wide and high; got") as caught:
+    with pytest.raises(TrigpointError, match="at least one pixel wide and high; got") as caught:
         parse_box(text)
     assert repr(text) in str(caught.value)
 
@@ -306,7 +306,7 @@ def test_a_box_without_an_area_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ["0,0,1e9,9", "1e15,0,9,9", "0,-1e6,9,9"])
 def test_a_box_that_no_photo_has_is_refused(text: str) -> None:
     """It would take memory for each of its pixels."""
-    with pytest.raises(CairnsError, match=r"numbers up to 100,000 pixels; got"):
+    with pytest.raises(TrigpointError, match=r"numbers up to 100,000 pixels; got"):
         parse_box(text)
 
 

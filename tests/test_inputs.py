@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import cairns
-from cairns.config import Config, VideoConfig
-from cairns.editing.editor import Editor
-from cairns.errors import CairnsError, CairnsWarning, UnreadableImage
-from cairns.geometry import Placement
-from cairns.inputs import pixels_of
-from cairns.model.autoencoder import Autoencoder
-from cairns.predictor import Predictor
-from cairns.sources.images import read_image
-from cairns.training.run import Run
+import trigpoint
+from trigpoint.config import Config, VideoConfig
+from trigpoint.editing.editor import Editor
+from trigpoint.errors import TrigpointError, TrigpointWarning, UnreadableImage
+from trigpoint.geometry import Placement
+from trigpoint.inputs import pixels_of
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.predictor import Predictor
+from trigpoint.sources.images import read_image
+from trigpoint.training.run import Run
 
 BOX = Placement(0, 0, 20, 20)
 
@@ -127,7 +127,7 @@ def test_models_take_images_of_pillow(colour: Predictor, tmp_path: Path) -> None
 )
 @pytest.mark.parametrize("way", ["detect", "detect_all", "prepare", "encode"])
 def test_what_is_no_image_is_refused(colour: Predictor, way: str, image: Any, sentence: str) -> None:
-    with pytest.raises(CairnsError, match=sentence):
+    with pytest.raises(TrigpointError, match=sentence):
         getattr(Editor(colour) if way == "encode" else colour, way)(image)
 
 
@@ -155,11 +155,11 @@ def test_a_box_may_be_four_numbers(colour: Predictor) -> None:
     ],
 )
 def test_a_box_that_is_none_is_refused(colour: Predictor, box: Any, sentence: str) -> None:
-    with pytest.raises(CairnsError, match=f"^box .*{sentence}"):
+    with pytest.raises(TrigpointError, match=f"^box .*{sentence}"):
         colour.detect(image_of(), box)
-    with pytest.raises(CairnsError, match=rf"^boxes\[1\] .*{sentence}"):
+    with pytest.raises(TrigpointError, match=rf"^boxes\[1\] .*{sentence}"):
         list(colour.detect_many([image_of()] * 2, [None, box]))
-    with pytest.raises(CairnsError, match=sentence):
+    with pytest.raises(TrigpointError, match=sentence):
         Editor(colour).encode(image_of(), box)
 
 
@@ -170,7 +170,7 @@ def test_a_huge_box_takes_no_more_memory_than_the_image(colour: Predictor) -> No
 
 def test_a_folder_is_no_list_of_images(colour: Predictor, photos: Path) -> None:
     for folder in (photos, str(photos)):
-        with pytest.raises(CairnsError, match=r"got the folder .*photos\. .*glob.*cairns detect"):
+        with pytest.raises(TrigpointError, match=r"got the folder .*photos\. .*glob.*trigpoint detect"):
             colour.detect_many(folder)  # type: ignore[call-overload]
 
 
@@ -188,7 +188,7 @@ def test_a_folder_is_no_list_of_images(colour: Predictor, photos: Path) -> None:
     ],
 )
 def test_one_image_is_no_list_of_images(colour: Predictor, images: Any, sentence: str) -> None:
-    with pytest.raises(CairnsError, match=f"detect_many takes a list of images; {sentence}"):
+    with pytest.raises(TrigpointError, match=f"detect_many takes a list of images; {sentence}"):
         colour.detect_many(images)
 
 
@@ -212,13 +212,13 @@ def test_a_stack_of_images_is_taken(colour: Predictor) -> None:
     ],
 )
 def test_options_are_checked_before_the_first_image(colour: Predictor, options: Any, sentence: str) -> None:
-    with pytest.raises(CairnsError, match=sentence):
+    with pytest.raises(TrigpointError, match=sentence):
         colour.detect_many([image_of()] * 2, **options)
 
 
 @pytest.mark.parametrize("boxes", [1, 3])
 def test_boxes_go_with_a_stream_of_images_too(colour: Predictor, boxes: int) -> None:
-    with pytest.raises(CairnsError, match=f"boxes must be as many as the images.* got {boxes}"):
+    with pytest.raises(TrigpointError, match=f"boxes must be as many as the images.* got {boxes}"):
         list(colour.detect_many((image_of() for _ in range(2)), [None] * boxes))
 
 
@@ -240,7 +240,7 @@ def test_an_image_that_fails_is_named_or_skipped(colour: Predictor, tmp_path: Pa
 
 def test_images_of_the_wrong_kind_are_not_skipped(colour: Predictor) -> None:
     """All of them would be: who passes floats would get nothing and no reason."""
-    with pytest.raises(CairnsError, match=r"images\[1\] must be an array of bytes .* got float64"):
+    with pytest.raises(TrigpointError, match=r"images\[1\] must be an array of bytes .* got float64"):
         list(colour.detect_many([image_of(), np.zeros((20, 20, 3))], on_error="skip"))
 
 
@@ -248,9 +248,9 @@ def test_a_crop_that_does_not_apply_is_told_once_a_call(trained_on: Callable[...
     predictor = trained_on(crop=(2, 2, 20, 20), frame=(40, 30))
     other = image_of(50, 30)
     sentence = "region of frames of 40x30 pixels; of an image of 50x30"
-    with pytest.warns(CairnsWarning, match=sentence):
+    with pytest.warns(TrigpointWarning, match=sentence):
         predictor.detect(other)
-    with pytest.warns(CairnsWarning, match=sentence) as told:
+    with pytest.warns(TrigpointWarning, match=sentence) as told:
         list(predictor.detect_many([image_of(), other, other], batch_size=1))
     assert len(told) == 1
     predictor.detect(image_of())  # of its frames' size; a warning would be an error
@@ -263,7 +263,7 @@ def test_a_model_of_videos_says_so_of_an_image_alone(
     trained_on: Callable[..., Predictor], video: dict[str, Any]
 ) -> None:
     predictor = trained_on(**video)
-    with pytest.warns(CairnsWarning, match="frames of a video"):
+    with pytest.warns(TrigpointWarning, match="frames of a video"):
         predictor.detect(image_of())
     predictor.detect(image_of(), BOX)
 
@@ -284,14 +284,14 @@ def test_the_whole_of_a_stream_is_not_read_to_check_it(colour: Predictor) -> Non
 
 @pytest.mark.parametrize("model", [None, 3, [], "x" * 300, "a\0b"])
 def test_what_is_no_model_is_refused(model: Any) -> None:
-    with pytest.raises(CairnsError, match="run folder"):
-        cairns.load(model)
+    with pytest.raises(TrigpointError, match="run folder"):
+        trigpoint.load(model)
 
 
 @pytest.mark.parametrize("looks", ["3", 1.5, True])
 def test_looks_are_a_whole_number(looks: Any) -> None:
-    with pytest.raises(CairnsError, match="looks must be a whole number; got"):
-        cairns.load("digits-7", looks=looks)
+    with pytest.raises(TrigpointError, match="looks must be a whole number; got"):
+        trigpoint.load("digits-7", looks=looks)
 
 
 @pytest.mark.parametrize(
@@ -306,8 +306,8 @@ def test_arguments_of_train_are_checked_before_anything_is_written(
     tmp_path: Path, name: str, value: Any
 ) -> None:
     arguments: dict[str, Any] = {"source": "digits", "out": tmp_path / "run", name: value}
-    with pytest.raises(CairnsError, match=f"^{name} must be .*; got"):
-        cairns.train(**arguments)
+    with pytest.raises(TrigpointError, match=f"^{name} must be .*; got"):
+        trigpoint.train(**arguments)
     assert not (tmp_path / "run").exists()
 
 
@@ -327,6 +327,6 @@ def test_codes_are_checked(colour: Predictor) -> None:
         lambda: editor.decode(image_of()),  # type: ignore[arg-type]
         lambda: editor.decode_many(code.landmarks),  # type: ignore[arg-type]
     ):
-        with pytest.raises(CairnsError, match="; got"):
+        with pytest.raises(TrigpointError, match="; got"):
             call()
     assert editor.decode_many([]).shape == (0, 32, 32, 3)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cairns.errors import CairnsError
-from cairns.io import below, cell, named, no_file, printable, regular, say, write_atomically
+from trigpoint.errors import TrigpointError
+from trigpoint.io import below, cell, named, no_file, printable, regular, say, write_atomically
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_path_stays_below_its_folder(tmp_path: Path) -> None:
     assert below(out, "a/b.png") == out / "a" / "b.png"
     assert below(out, "a/../b.png").resolve() == out / "b.png"
     for name in ("../b.png", str(elsewhere / "b.png"), "a/../../b.png", "link/b.png", ".", "a/.."):
-        with pytest.raises(CairnsError, match="outside of"):
+        with pytest.raises(TrigpointError, match="outside of"):
             below(out, name)
 
 
@@ -97,7 +97,7 @@ def test_only_files_are_read(tmp_path: Path, kind: str) -> None:
         else:
             path.symlink_to("/dev/zero")
         assert no_file(path)
-        with pytest.raises(CairnsError, match=r"a\.json cannot be read"):
+        with pytest.raises(TrigpointError, match=r"a\.json cannot be read"):
             regular(path)
 
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cairns.errors import CairnsError
-from cairns.keypoints import FOLDS, STRENGTHS, KeypointMap, fit_keypoints, fold_numbers, ridge
+from trigpoint.errors import TrigpointError
+from trigpoint.keypoints import FOLDS, STRENGTHS, KeypointMap, fit_keypoints, fold_numbers, ridge
 
 Array = NDArray[np.float64]
 
@@ -120,7 +120,7 @@ def test_each_keypoint_is_fitted_on_the_images_that_have_it() -> None:
 def test_too_few_labels_are_refused_by_name() -> None:
     points, keypoints = problem()
     keypoints[2:, 1] = np.nan
-    with pytest.raises(CairnsError, match="tail is labelled on 2 images; at least 3 are needed"):
+    with pytest.raises(TrigpointError, match="tail is labelled on 2 images; at least 3 are needed"):
         fit_keypoints(points, keypoints, ("snout", "tail"), np.ones((24, 2)))
 
 
@@ -197,7 +197,7 @@ def test_a_map_comes_back_as_it_was(saved: Path) -> None:
 )
 def test_a_map_that_does_not_fit_its_names_is_refused(saved: Path, change: dict[str, Any]) -> None:
     saved.write_text(json.dumps(json.loads(saved.read_text()) | change))
-    with pytest.raises(CairnsError, match=r"keypoints\.json is damaged: its weights do not fit its"):
+    with pytest.raises(TrigpointError, match=r"keypoints\.json is damaged: its weights do not fit its"):
         KeypointMap.load(saved)
 
 
@@ -220,20 +220,20 @@ def test_a_map_that_does_not_fit_its_names_is_refused(saved: Path, change: dict[
 )
 def test_what_is_no_map_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.json").write_bytes(content)
-    with pytest.raises(CairnsError, match=r"a\.json is not a keypoints file of `cairns fit` \("):
+    with pytest.raises(TrigpointError, match=r"a\.json is not a keypoints file of `trigpoint fit` \("):
         KeypointMap.load(tmp_path / "a.json")
 
 
 def test_half_a_file_is_refused(saved: Path) -> None:
     saved.write_bytes(saved.read_bytes()[: saved.stat().st_size // 2])
-    with pytest.raises(CairnsError, match="is not a keypoints file"):
+    with pytest.raises(TrigpointError, match="is not a keypoints file"):
         KeypointMap.load(saved)
 
 
 def test_no_file_says_what_makes_one(tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match=r"There is no file .*; `cairns fit` makes one"):
+    with pytest.raises(TrigpointError, match=r"There is no file .*; `trigpoint fit` makes one"):
         KeypointMap.load(tmp_path / "nothing.json")
-    with pytest.raises(CairnsError, match="Is a directory"):
+    with pytest.raises(TrigpointError, match="Is a directory"):
         KeypointMap.load(tmp_path)
 
 
@@ -241,12 +241,12 @@ def test_no_file_says_what_makes_one(tmp_path: Path) -> None:
 def test_names_that_cannot_be_shown_are_refused(saved: Path, name: object) -> None:
     content = json.loads(saved.read_text())
     saved.write_text(json.dumps(content | {"names": [name, *content["names"][1:]]}))
-    with pytest.raises(CairnsError, match="have 1 to 64 printable characters"):
+    with pytest.raises(TrigpointError, match="have 1 to 64 printable characters"):
         KeypointMap.load(saved)
 
 
 def test_two_keypoints_of_one_name_are_refused(saved: Path) -> None:
     content = json.loads(saved.read_text())
     saved.write_text(json.dumps(content | {"names": content["names"][:1] * len(content["names"])}))
-    with pytest.raises(CairnsError, match="names must differ"):
+    with pytest.raises(TrigpointError, match="names must differ"):
         KeypointMap.load(saved)

@@ -11,7 +11,7 @@ import torch
 from scipy.ndimage import uniform_filter
 from scipy.special import pseudo_huber
 
-from cairns import losses
+from trigpoint import losses
 
 
 def rand(*shape: int, seed: int = 0) -> torch.Tensor:

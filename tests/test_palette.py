@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from cairns.config import MAX_LANDMARKS
-from cairns.palette import colours, hexadecimal
+from trigpoint.config import MAX_LANDMARKS
+from trigpoint.palette import colours, hexadecimal
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 10, 11, 30, MAX_LANDMARKS])

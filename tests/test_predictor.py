@@ -13,16 +13,16 @@ import pytest
 import torch
 from PIL import Image
 
-from cairns.config import Config
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.geometry import Placement, extract, fit_box
-from cairns.model.autoencoder import Autoencoder
-from cairns.model.looks import look
-from cairns.predictor import Predictor, find_model
-from cairns.sources.digits import Digits
-from cairns.sources.images import to_channels
-from cairns.training.prepared import to_tensor
-from cairns.training.run import Run
+from trigpoint.config import Config
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.geometry import Placement, extract, fit_box
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.model.looks import look
+from trigpoint.predictor import Predictor, find_model
+from trigpoint.sources.digits import Digits
+from trigpoint.sources.images import to_channels
+from trigpoint.training.prepared import to_tensor
+from trigpoint.training.run import Run
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ def test_no_images_give_no_landmarks(colour: Predictor) -> None:
     ],
 )
 def test_other_arrays_are_refused_with_what_was_found(grey: Predictor, image: np.ndarray) -> None:
-    with pytest.raises(CairnsError, match="must be an array of bytes") as caught:
+    with pytest.raises(TrigpointError, match="must be an array of bytes") as caught:
         grey.detect(image)
     assert str(image.dtype) in str(caught.value)
     assert str(image.shape) in str(caught.value)
@@ -173,18 +173,20 @@ def test_a_loaded_model_is_the_saved_one(tiny_run: Run) -> None:
 
 
 def test_a_missing_model_is_refused() -> None:
-    with pytest.raises(CairnsError, match=r"There is no run folder nothing, nor a shipped model .*shipped: "):
+    with pytest.raises(
+        TrigpointError, match=r"There is no run folder nothing, nor a shipped model .*shipped: "
+    ):
         find_model("nothing")
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match=r"no run folder: it has no config\.json"):
+    with pytest.raises(TrigpointError, match=r"no run folder: it has no config\.json"):
         Predictor.load(tmp_path)
 
 
 def test_an_unfinished_run_is_refused(tmp_path: Path, micro: Config) -> None:
     Run(tmp_path / "run").start(micro, ("digits",))
-    with pytest.raises(CairnsError, match=r"is not finished.*--resume"):
+    with pytest.raises(TrigpointError, match=r"is not finished.*--resume"):
         Predictor.load(tmp_path / "run")
 
 
@@ -196,7 +198,7 @@ def test_a_damaged_model_is_refused(tiny_run: Run, colour_run: Run, tmp_path: Pa
         run.model_file.write_bytes(run.model_file.read_bytes()[:-50])
     else:
         shutil.copy(colour_run.model_file, run.model_file)
-    with pytest.raises(CairnsError, match=r"model\.safetensors"):
+    with pytest.raises(TrigpointError, match=r"model\.safetensors"):
         Predictor.load(run.folder)
 
 
@@ -230,11 +232,13 @@ def test_a_model_without_a_mean_shape_looks_once(micro: Config, tiny_run: Run, t
     del meta["shape"]
     run.config_file.write_text(json.dumps(meta))
     assert Predictor.load(run.folder, looks=1).looks == 1
-    with pytest.raises(CairnsError, match=r"does not know its mean shape, so it cannot look more than once"):
+    with pytest.raises(
+        TrigpointError, match=r"does not know its mean shape, so it cannot look more than once"
+    ):
         Predictor.load(run.folder, looks=3)
 
 
 @pytest.mark.parametrize("looks", [0, -1, 17])
 def test_an_impossible_number_of_looks_is_refused(tiny_run: Run, looks: int) -> None:
-    with pytest.raises(CairnsError, match=rf"looks must be between 1 and 16; got {looks}"):
+    with pytest.raises(TrigpointError, match=rf"looks must be between 1 and 16; got {looks}"):
         Predictor.load(tiny_run.folder, looks=looks)

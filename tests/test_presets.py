@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from cairns.config import Config
-from cairns.errors import CairnsError
-from cairns.model.autoencoder import Autoencoder
-from cairns.presets import PAPER_PRESETS, compact, preset, tiny
+from trigpoint.config import Config
+from trigpoint.errors import TrigpointError
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.presets import PAPER_PRESETS, compact, preset, tiny
 
 K = 1000
 
@@ -324,7 +324,7 @@ def test_families_take_any_number_of_landmarks() -> None:
     "name", ["celeba", "celeba-11", "compact", "compact-", "compact--1", "tiny-x", "", " tiny-7"]
 )
 def test_unknown_preset_is_named(name: str) -> None:
-    with pytest.raises(CairnsError) as caught:
+    with pytest.raises(TrigpointError) as caught:
         preset(name)
     assert repr(name) in str(caught.value)
     assert "celeba-10" in str(caught.value)
@@ -332,5 +332,5 @@ def test_unknown_preset_is_named(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["compact-0", "compact-101", "tiny-999999"])
 def test_impossible_number_of_landmarks_is_refused(name: str) -> None:
-    with pytest.raises(CairnsError, match=f"got {name.split('-')[1]}"):
+    with pytest.raises(TrigpointError, match=f"got {name.split('-')[1]}"):
         preset(name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-from cairns import apart, geometry
-from cairns.sources import annotated, images
+from trigpoint import apart, geometry
+from trigpoint.sources import annotated, images
 
 PAGE = Path(__file__).parents[1] / "docs" / "security.md"
 

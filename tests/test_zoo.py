@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cairns.cli import main
-from cairns.evaluation.evaluate import evaluate
-from cairns.finders import FINDERS
-from cairns.predictor import ZOO, Predictor, shipped_models
-from cairns.sources import open_source
-from cairns.sources.base import Subset
-from cairns.sources.mtfl import MTFL
-from cairns.training.health import examine
-from cairns.training.prepared import square, to_tensor
+from trigpoint.cli import main
+from trigpoint.evaluation.evaluate import evaluate
+from trigpoint.finders import FINDERS
+from trigpoint.predictor import ZOO, Predictor, shipped_models
+from trigpoint.sources import open_source
+from trigpoint.sources.base import Subset
+from trigpoint.sources.mtfl import MTFL
+from trigpoint.training.health import examine
+from trigpoint.training.prepared import square, to_tensor
 
 DATA = Path(__file__).parents[1].parent / "shared" / "data"
 FACES = DATA / "mtfl"

@@ -51,7 +51,7 @@ FOLDERS = 3  # of the files on it are folders that are there already
 class Faults:
     """Break commands off, repeat them, compare."""
 
-    work: Path = Path(tempfile.gettempdir()) / "cairns-faults"
+    work: Path = Path(tempfile.gettempdir()) / "trigpoint-faults"
     """Where inputs, references, finished cases and the folders of failed ones are kept."""
     verb: tuple[str, ...] = ()
     """Only these verbs."""
@@ -253,7 +253,7 @@ class Tool:
             ended = process.run(verb.words, place, temporary, full=True)
             self._judge(case, ended, place)
             sentence = ended.error.strip().split("\n")[-1]
-            if ended.code not in (0, 1, 2) or (ended.code and not sentence.startswith("cairns: ")):
+            if ended.code not in (0, 1, 2) or (ended.code and not sentence.startswith("trigpoint: ")):
                 case.failures.append(f"it ends with code {ended.code} and says: {ended.error}")
             disk.mount(folder, again=True)
             self._repeat(case, verb, place, draw)

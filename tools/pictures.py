@@ -18,13 +18,13 @@ import tyro
 from numpy.typing import NDArray
 from tyro.conf import Positional
 
-from cairns.editing.editor import Code, Editor
-from cairns.editing.render import enlarge
-from cairns.files.overlay import contact_sheet, draw_landmarks, write_image
-from cairns.generation.sampler import Sampler, sheet
-from cairns.geometry import Placement
-from cairns.sources import open_source
-from cairns.training.prepared import square
+from trigpoint.editing.editor import Code, Editor
+from trigpoint.editing.render import enlarge
+from trigpoint.files.overlay import contact_sheet, draw_landmarks, write_image
+from trigpoint.generation.sampler import Sampler, sheet
+from trigpoint.geometry import Placement
+from trigpoint.sources import open_source
+from trigpoint.training.prepared import square
 
 TILE, COLUMNS = 112, 8
 ROWS = {"contact": 3, "samples": 6}

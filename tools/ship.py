@@ -1,6 +1,6 @@
 """Put a finished run into the package's zoo: its config, its weights, and a model card of measured numbers.
 
-python tools/ship.py runs/faces-10 faces-10 --command "cairns train mtfl:FOLDER --out runs/faces-10" \
+python tools/ship.py runs/faces-10 faces-10 --command "trigpoint train mtfl:FOLDER --out runs/faces-10" \
     --evaluation runs/faces-10-eval.json --finder face \
     --data "10,000 faces of MTFL's training list (LFW and web photos), no labels" \
     --terms "research use, cite MTFL (ECCV 2014)" \
@@ -20,11 +20,11 @@ import torch
 import tyro
 from tyro.conf import Positional
 
-from cairns.errors import CairnsError
-from cairns.predictor import ZOO
-from cairns.report.text import kept_out, verdict_counts
-from cairns.training.checkpoint import load_tensors
-from cairns.training.run import Run
+from trigpoint.errors import TrigpointError
+from trigpoint.predictor import ZOO
+from trigpoint.report.text import kept_out, verdict_counts
+from trigpoint.training.checkpoint import load_tensors
+from trigpoint.training.run import Run
 
 LARGEST = 5_000_000  # bytes of a shipped model
 
@@ -46,9 +46,9 @@ class Ship:
     training: str = ""
     """How it was trained, where that was more than the last of them."""
     evaluation: Path | None = None
-    """The JSON of `cairns evaluate` or `cairns fit`, where there are annotations."""
+    """The JSON of `trigpoint evaluate` or `trigpoint fit`, where there are annotations."""
     drawn: tuple[Path, ...] = ()
-    """Runs of `cairns train --from RUN --drawing` and `--for-edits`, in order: the last one is shipped."""
+    """Runs of `trigpoint train --from RUN --drawing` and `--for-edits`, in order: the last one is shipped."""
     drawn_command: tuple[str, ...] = ()
     """The commands that trained those."""
     finder: str = ""
@@ -61,15 +61,15 @@ def main() -> None:
     args = tyro.cli(Ship, description=__doc__)
     run = Run(args.run)
     if not run.finished:
-        raise CairnsError(f"{args.run} is not a finished run.")
+        raise TrigpointError(f"{args.run} is not a finished run.")
     if run.model_file.stat().st_size > LARGEST:
-        raise CairnsError(f"{run.model_file} is larger than {LARGEST / 1e6:.0f} MB.")
+        raise TrigpointError(f"{run.model_file} is larger than {LARGEST / 1e6:.0f} MB.")
     drawn = [same_landmarks(run, Run(folder)) for folder in args.drawn]
     weights = (drawn or [run])[-1].model_file
     measured = json.loads(args.evaluation.read_text()) if args.evaluation else None
     looks = run.config().looks if args.looks is None else args.looks
     if measured and measured.get("looks", looks) != looks:
-        raise CairnsError(f"The evaluation had {measured['looks']} looks, the model has {looks}.")
+        raise TrigpointError(f"The evaluation had {measured['looks']} looks, the model has {looks}.")
     summary = run.summary()
     card = {
         "landmarks": run.config().model.landmarks,
@@ -97,7 +97,7 @@ def same_landmarks(run: Run, drawn: Run) -> Run:
     before, after = load_tensors(run.model_file)[0], load_tensors(drawn.model_file)[0]
     changed = [name for name in before if not torch.equal(before[name], after[name])]
     if any(name.startswith("detector.") for name in changed):
-        raise CairnsError(f"{drawn.folder} has other landmarks than {run.folder}.")
+        raise TrigpointError(f"{drawn.folder} has other landmarks than {run.folder}.")
     return drawn
 
 

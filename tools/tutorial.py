@@ -19,11 +19,11 @@ import tyro
 from numpy.typing import NDArray
 from tyro.conf import Positional
 
-from cairns.cli import main as cairns
-from cairns.files.overlay import contact_sheet, write_image
-from cairns.files.videos import VideoWriter
-from cairns.sources import figures
-from cairns.sources.video import Video
+from trigpoint.cli import main as trigpoint
+from trigpoint.files.overlay import contact_sheet, write_image
+from trigpoint.files.videos import VideoWriter
+from trigpoint.sources import figures
+from trigpoint.sources.video import Video
 
 FRAMES, RATE = 300, 25.0
 EDGE, WIDTH = 160, 400  # of a figure's square, and of the room; pixels
@@ -66,8 +66,8 @@ def main() -> None:
 
 
 def call(*words: str) -> None:
-    print("$ cairns", *words, flush=True)
-    if code := cairns(list(words)):
+    print("$ trigpoint", *words, flush=True)
+    if code := trigpoint(list(words)):
         raise SystemExit(code)
 
 

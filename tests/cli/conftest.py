@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cairns.cli import main
+from trigpoint.cli import main
 
 
 class Said(NamedTuple):
@@ -23,7 +23,7 @@ class Said(NamedTuple):
     def refused(self, words: str) -> bool:
         """Exit code 2 and one sentence on stderr with these words in it."""
         assert self.code == 2, self
-        assert self.err.startswith("cairns: "), self.err
+        assert self.err.startswith("trigpoint: "), self.err
         assert self.err.count("\n") == 1, self.err
         assert self.err.rstrip().endswith((".", ")")), self.err
         assert words in self.err, self.err
@@ -31,7 +31,7 @@ class Said(NamedTuple):
 
 
 @pytest.fixture
-def cairns(capfd: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+def trigpoint(capfd: pytest.CaptureFixture[str]) -> Callable[..., Said]:
     """Call the command line and keep what it says."""
 
     def call(*words: object) -> Said:

@@ -1,4 +1,4 @@
-"""`cairns attributes` from the words to the table."""
+"""`trigpoint attributes` from the words to the table."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cairns.cli import main
-from cairns.sources import open_source
-from cairns.training.run import Run
+from trigpoint.cli import main
+from trigpoint.sources import open_source
+from trigpoint.training.run import Run
 
 SOURCE = "figures:60"
 

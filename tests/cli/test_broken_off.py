@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from cairns.training import loop
-from cairns.training.progress import Progress
+from trigpoint.training import loop
+from trigpoint.training.progress import Progress
 
-Call = Callable[..., Any]  # the fixture `cairns`
+Call = Callable[..., Any]  # the fixture `trigpoint`
 TRAIN = ("train", "digits:3", "--preset", "tiny-5", "--steps", "8", "--set", "train.batch_size=4", "--out")
 
 
@@ -20,7 +20,7 @@ def ended(said: Any, words: str) -> bool:
     """With one sentence, perhaps after some of the training's progress."""
     assert said.code == 2, said
     *progress, sentence = said.err.splitlines()
-    assert sentence.startswith("cairns: "), said.err
+    assert sentence.startswith("trigpoint: "), said.err
     assert words in sentence, said.err
     return all(line.startswith(("preparing ", "training ", "Only ")) for line in progress)
 
@@ -40,7 +40,7 @@ def at_step(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("how", ["removed", "moved", "replaced"])
 def test_a_folder_that_goes_away_is_said(
-    cairns: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+    trigpoint: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     out, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
 
@@ -52,19 +52,19 @@ def test_a_folder_that_goes_away_is_said(
             shutil.rmtree(elsewhere)
 
     at_step(monkeypatch, act)
-    said = cairns(*TRAIN, out)
+    said = trigpoint(*TRAIN, out)
     assert ended(said, "run was moved, removed or replaced during the training")
     assert out.exists() == (how == "replaced")  # nothing was made anew
 
 
-def test_a_limit_of_file_sizes_is_said(cairns: Call, tmp_path: Path) -> None:
+def test_a_limit_of_file_sizes_is_said(trigpoint: Call, tmp_path: Path) -> None:
     """The system's own: whatever is written next is too large, at the first write and in the middle."""
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     for limit in (100, 30_000, 300_000):  # config.json, the images, the checkpoint
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
         try:
-            said = cairns(*TRAIN, tmp_path / f"run-{limit}", "--set", "train.recalibration_images=64")
+            said = trigpoint(*TRAIN, tmp_path / f"run-{limit}", "--set", "train.recalibration_images=64")
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert ended(said, "A file would exceed the limit of its size")

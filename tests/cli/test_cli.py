@@ -21,10 +21,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cairns import __version__
-from cairns.cli import VERBS, main
-from cairns.config import Config, to_dict
-from cairns.training.run import Run
+from trigpoint import __version__
+from trigpoint.cli import VERBS, main
+from trigpoint.config import Config, to_dict
+from trigpoint.training.run import Run
 
 
 class Said(NamedTuple):
@@ -34,7 +34,7 @@ class Said(NamedTuple):
 
 
 @pytest.fixture
-def cairns(capfd: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+def trigpoint(capfd: pytest.CaptureFixture[str]) -> Callable[..., Said]:
     """Call the command line and keep what it says."""
 
     def call(*words: object) -> Said:
@@ -56,11 +56,11 @@ def micro_file(tmp_path: Path, micro_colour: Config) -> Path:
 
 
 @pytest.fixture
-def train(cairns: Callable[..., Said], micro_file: Path) -> Callable[..., Said]:
-    """`cairns train` of a very small model for two steps."""
+def train(trigpoint: Callable[..., Said], micro_file: Path) -> Callable[..., Said]:
+    """`trigpoint train` of a very small model for two steps."""
 
     def call(*words: object) -> Said:
-        return cairns("train", *words, "--config", micro_file, "--steps", 2, "--threads", 1)
+        return trigpoint("train", *words, "--config", micro_file, "--steps", 2, "--threads", 1)
 
     return call
 
@@ -76,7 +76,7 @@ def hashes(folder: Path) -> dict[str, str]:
 def assert_one_sentence(said: Said) -> None:
     """Exit code 2 and one line on stderr."""
     assert said.code == 2, said
-    assert said.err.startswith("cairns: "), said.err
+    assert said.err.startswith("trigpoint: "), said.err
     assert said.err.count("\n") == 1, said.err
     assert said.err.rstrip().endswith((".", ")")), said.err
 
@@ -96,24 +96,24 @@ def header_of_png(width: int, height: int) -> bytes:
 # Help
 
 
-def test_help_names_every_verb(cairns: Callable[..., Said]) -> None:
+def test_help_names_every_verb(trigpoint: Callable[..., Said]) -> None:
     for words in ((), ("--help",), ("-h",), ("help",)):
-        said = cairns(*words)
+        said = trigpoint(*words)
         assert said.code == 0
         assert all(verb in said.out for verb in VERBS)
 
 
 @pytest.mark.parametrize("verb", list(VERBS))
-def test_every_verb_has_help(cairns: Callable[..., Said], verb: str) -> None:
-    said = cairns(verb, "--help")
+def test_every_verb_has_help(trigpoint: Callable[..., Said], verb: str) -> None:
+    said = trigpoint(verb, "--help")
     assert said.code == 0
-    assert f"cairns {verb}" in said.out
+    assert f"trigpoint {verb}" in said.out
     assert verb == "data" or "Example:" in said.out
 
 
 def test_help_comes_without_heavy_imports() -> None:
     code = (
-        "import sys\nfrom cairns.cli import VERBS, main\nmain(['--help'])\n"
+        "import sys\nfrom trigpoint.cli import VERBS, main\nmain(['--help'])\n"
         "for verb in VERBS:\n    try: main([verb, '--help'])\n    except SystemExit: pass\n"
         "sys.exit(', '.join({'torch', 'cv2', 'PIL', 'numpy'} & set(sys.modules)) or 0)"
     )
@@ -121,21 +121,21 @@ def test_help_comes_without_heavy_imports() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_version(cairns: Callable[..., Said]) -> None:
-    assert cairns("--version") == Said(0, f"cairns {__version__}\n", "")
+def test_version(trigpoint: Callable[..., Said]) -> None:
+    assert trigpoint("--version") == Said(0, f"trigpoint {__version__}\n", "")
 
 
-def test_an_unknown_verb(cairns: Callable[..., Said]) -> None:
-    said = cairns("discover")
+def test_an_unknown_verb(trigpoint: Callable[..., Said]) -> None:
+    said = trigpoint("discover")
     assert_one_sentence(said)
     assert "no verb 'discover'" in said.err
 
 
 @pytest.mark.parametrize("words", [("--landmarks", "many"), ("--colour", "blue")])
 def test_an_unknown_option_or_value(
-    cairns: Callable[..., Said], photos: Path, words: tuple[str, ...]
+    trigpoint: Callable[..., Said], photos: Path, words: tuple[str, ...]
 ) -> None:
-    said = cairns("train", photos, "--out", photos.parent / "run", *words)
+    said = trigpoint("train", photos, "--out", photos.parent / "run", *words)
     assert said.code == 2
     assert "Traceback" not in said.err
     assert words[0] in said.err
@@ -147,7 +147,7 @@ def test_an_unknown_option_or_value(
 
 def test_as_a_program_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "cairns", "train", "nowhere", "--out", "run"],
+        [sys.executable, "-m", "trigpoint", "train", "nowhere", "--out", "run"],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -162,7 +162,7 @@ def test_as_a_program_into_a_closed_pipe() -> None:
     os.close(reader)
     try:
         done = subprocess.run(
-            [sys.executable, "-u", "-m", "cairns", "data", "list"],
+            [sys.executable, "-u", "-m", "trigpoint", "data", "list"],
             stdout=writer,
             stderr=subprocess.PIPE,
             text=True,
@@ -214,7 +214,7 @@ def test_as_a_program_into_a_closed_pipe() -> None:
     ],
 )
 def test_train_refuses_bad_input_in_one_sentence(
-    cairns: Callable[..., Said],
+    trigpoint: Callable[..., Said],
     photos: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -225,7 +225,7 @@ def test_train_refuses_bad_input_in_one_sentence(
     Path("empty").mkdir()
     Path("file").write_text("content")
     before = hashes(tmp_path)
-    said = cairns("train", *words)
+    said = trigpoint("train", *words)
     assert_one_sentence(said)
     assert expected in said.err
     assert said.out == ""
@@ -286,7 +286,7 @@ def test_a_full_disk_before_the_images_are_prepared(
 
 def test_a_full_disk_in_the_middle(
     train: Callable[..., Said],
-    cairns: Callable[..., Said],
+    trigpoint: Callable[..., Said],
     photos: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -306,7 +306,7 @@ def test_a_full_disk_in_the_middle(
     assert few.startswith("Only 12 images")
     assert_one_sentence(said._replace(err=failed))
     assert "no space left" in said.err
-    assert cairns("train", "--out", tmp_path / "run", "--resume", "--threads", 1).code == 0
+    assert trigpoint("train", "--out", tmp_path / "run", "--resume", "--threads", 1).code == 0
     assert Run(tmp_path / "run").finished
 
 
@@ -331,14 +331,16 @@ def test_a_loss_that_is_not_finite_is_exit_code_1(
     assert "Traceback" not in said.err
 
 
-def test_ctrl_c_anywhere_is_exit_code_1(cairns: Callable[..., Said], monkeypatch: pytest.MonkeyPatch) -> None:
-    import cairns.cli.data as data
+def test_ctrl_c_anywhere_is_exit_code_1(
+    trigpoint: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import trigpoint.cli.data as data
 
     def interrupt() -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(data, "show_list", interrupt)
-    said = cairns("data", "list")
+    said = trigpoint("data", "list")
     assert said.code == 1
     assert "interrupted" in said.err
 
@@ -348,12 +350,12 @@ def test_ctrl_c_anywhere_is_exit_code_1(cairns: Callable[..., Said], monkeypatch
 
 @pytest.mark.parametrize("words", [(), ("--landmarks", "500", "--overwrite")])
 def test_an_existing_run_stays_as_it_was(
-    cairns: Callable[..., Said], photos: Path, tiny_run: Run, tmp_path: Path, words: tuple[str, ...]
+    trigpoint: Callable[..., Said], photos: Path, tiny_run: Run, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     out = tmp_path / "run"
     shutil.copytree(tiny_run.folder, out)
     before = hashes(out)
-    assert_one_sentence(cairns("train", photos, "--out", out, *words))
+    assert_one_sentence(trigpoint("train", photos, "--out", out, *words))
     assert hashes(out) == before
 
 
@@ -378,12 +380,12 @@ def test_overwrite_replaces_a_run(
 
 
 def test_resuming_a_finished_run_writes_its_report_and_says_what_was_found(
-    cairns: Callable[..., Said], tiny_run: Run, tmp_path: Path
+    trigpoint: Callable[..., Said], tiny_run: Run, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
     shutil.copytree(tiny_run.folder, out)
     (out / "report.html").unlink()
-    said = cairns("train", "--out", out, "--resume", "--threads", 1)
+    said = trigpoint("train", "--out", out, "--resume", "--threads", 1)
     assert said.code == 0
     assert "5 landmarks" in said.out
     assert (out / "report.html").is_file()
@@ -421,7 +423,7 @@ def test_train_says_where_the_report_is_and_what_comes_next(
     assert said.code == 0
     assert "4 landmarks" in said.out
     assert f"Report: {tmp_path / 'run' / 'report.html'}" in said.out
-    assert f"cairns detect {tmp_path / 'run'}" in said.out
+    assert f"trigpoint detect {tmp_path / 'run'}" in said.out
     assert "Skipped" not in said.out
 
 
@@ -433,66 +435,66 @@ def rows_of(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def test_report_is_written_again(cairns: Callable[..., Said], tiny_run: Run, tmp_path: Path) -> None:
+def test_report_is_written_again(trigpoint: Callable[..., Said], tiny_run: Run, tmp_path: Path) -> None:
     shutil.copytree(tiny_run.folder, tmp_path / "run")
     (tmp_path / "run" / "report.html").unlink()
-    said = cairns("report", tmp_path / "run")
+    said = trigpoint("report", tmp_path / "run")
     assert said == Said(0, f"{tmp_path / 'run' / 'report.html'}\n", "")
     assert (tmp_path / "run" / "report.html").is_file()
 
 
 def test_report_refuses_what_is_no_finished_run(
-    cairns: Callable[..., Said], tmp_path: Path, micro: Config
+    trigpoint: Callable[..., Said], tmp_path: Path, micro: Config
 ) -> None:
-    assert_one_sentence(cairns("report", tmp_path))
+    assert_one_sentence(trigpoint("report", tmp_path))
     Run(tmp_path / "run").start(micro, ("digits",))
-    said = cairns("report", tmp_path / "run")
+    said = trigpoint("report", tmp_path / "run")
     assert_one_sentence(said)
     assert "not finished" in said.err
 
 
 @pytest.mark.parametrize("name", ["samples.npz", "summary.json", "config.json"])
 def test_report_refuses_a_run_that_lost_a_file(
-    cairns: Callable[..., Said], tiny_run: Run, tmp_path: Path, name: str
+    trigpoint: Callable[..., Said], tiny_run: Run, tmp_path: Path, name: str
 ) -> None:
     shutil.copytree(tiny_run.folder, tmp_path / "run")
     (tmp_path / "run" / name).unlink()
-    assert_one_sentence(cairns("report", tmp_path / "run"))
+    assert_one_sentence(trigpoint("report", tmp_path / "run"))
 
 
 def test_models_lists_what_is_shipped(
-    cairns: Callable[..., Said],
+    trigpoint: Callable[..., Said],
     colour_run: Run,
     photos: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     zoo = tmp_path / "zoo"
-    monkeypatch.setattr("cairns.predictor.ZOO", zoo)
-    said = cairns("models")
+    monkeypatch.setattr("trigpoint.predictor.ZOO", zoo)
+    said = trigpoint("models")
     assert said.code == 0
     assert "No models" in said.out
-    assert json.loads(cairns("models", "--json").out) == []
+    assert json.loads(trigpoint("models", "--json").out) == []
 
     shutil.copytree(colour_run.folder, zoo / "discs-4")
     file = zoo / "discs-4" / "config.json"
     card = {"error": "12 %", "data": "discs", "terms": "free"}
     file.write_text(json.dumps({**json.loads(file.read_text()), "card": card}))
-    said = cairns("models")
+    said = trigpoint("models")
     assert "discs-4" in said.out
     assert "12 %" in said.out
-    (row,) = json.loads(cairns("models", "--json").out)
+    (row,) = json.loads(trigpoint("models", "--json").out)
     assert row == {"name": "discs-4", **card}
-    assert cairns("detect", "discs-4", photos, "--out", tmp_path / "found").code == 0
-    assert "shipped: discs-4" in cairns("detect", "discs-5", photos, "--out", tmp_path / "other").err
+    assert trigpoint("detect", "discs-4", photos, "--out", tmp_path / "found").code == 0
+    assert "shipped: discs-4" in trigpoint("detect", "discs-5", photos, "--out", tmp_path / "other").err
 
 
 def test_demo_trains_detects_and_names_its_report(
-    cairns: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trigpoint: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a hundred digits and for two steps; called again it shows what is there."""
-    from cairns.sources import digits
-    from cairns.training import loop
+    from trigpoint.sources import digits
+    from trigpoint.training import loop
 
     images, labels = digits._read()
     monkeypatch.setattr(digits, "_read", lambda: (images[::50], labels[::50]))
@@ -500,12 +502,12 @@ def test_demo_trains_detects_and_names_its_report(
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     out = tmp_path / "demo"
-    said = cairns("demo", "--out", out, "--steps", 2)
+    said = trigpoint("demo", "--out", out, "--steps", 2)
     assert said.code == 0, said.err
     assert (out / "report.html").as_uri() in said.out
     assert len(rows_of(out / "found")) == 100 * 7
     monkeypatch.setattr(loop, "step_losses", lambda *_: pytest.fail("trained again"))
-    again = cairns("demo", "--out", out)
+    again = trigpoint("demo", "--out", out)
     assert again.code == 0
     assert (out / "report.html").as_uri() in again.out
 
@@ -513,18 +515,18 @@ def test_demo_trains_detects_and_names_its_report(
 # data
 
 
-def test_data_list_names_the_sources(cairns: Callable[..., Said]) -> None:
-    said = cairns("data", "list")
+def test_data_list_names_the_sources(trigpoint: Callable[..., Said]) -> None:
+    said = trigpoint("data", "list")
     assert said.code == 0
     assert "digits" in said.out
     assert "mtfl:FOLDER" in said.out
 
 
-def test_data_inspect_counts_and_draws(cairns: Callable[..., Said], photos: Path, tmp_path: Path) -> None:
+def test_data_inspect_counts_and_draws(trigpoint: Callable[..., Said], photos: Path, tmp_path: Path) -> None:
     Image.new("L", (20, 30), 90).save(photos / "grey.png")
     (photos / "torn.jpg").write_text("text")
     sheet, findings = tmp_path / "sheet.png", tmp_path / "findings.json"
-    said = cairns("data", "inspect", photos, "--sheet", sheet, "--json", findings)
+    said = trigpoint("data", "inspect", photos, "--sheet", sheet, "--json", findings)
     assert said.code == 0, said.err
     assert "12 in colour, 1 grey" in said.out
     assert "48x36 (12)" in said.out
@@ -553,7 +555,7 @@ def test_data_inspect_counts_and_draws(cairns: Callable[..., Said], photos: Path
     ],
 )
 def test_data_inspect_refuses_bad_input_in_one_sentence(
-    cairns: Callable[..., Said],
+    trigpoint: Callable[..., Said],
     photos: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -563,7 +565,7 @@ def test_data_inspect_refuses_bad_input_in_one_sentence(
     monkeypatch.chdir(tmp_path)
     Path("bad").mkdir()
     Path("bad/a.png").write_text("text")
-    said = cairns("data", *words)
+    said = trigpoint("data", *words)
     assert_one_sentence(said)
     assert expected in said.err
 
@@ -572,9 +574,9 @@ def test_data_inspect_refuses_bad_input_in_one_sentence(
 
 
 def test_evaluate_prints_and_writes_the_error(
-    cairns: Callable[..., Said], tiny_run: Run, faces: Path, tmp_path: Path
+    trigpoint: Callable[..., Said], tiny_run: Run, faces: Path, tmp_path: Path
 ) -> None:
-    said = cairns("evaluate", tiny_run.folder, f"mtfl:{faces}", "--json", tmp_path / "result.json")
+    said = trigpoint("evaluate", tiny_run.folder, f"mtfl:{faces}", "--json", tmp_path / "result.json")
     assert said.code == 0, said.err
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["protocol"] == "lmdis"
@@ -600,7 +602,7 @@ def test_evaluate_prints_and_writes_the_error(
     ],
 )
 def test_evaluate_refuses_bad_input_in_one_sentence(
-    cairns: Callable[..., Said],
+    trigpoint: Callable[..., Said],
     tiny_run: Run,
     faces: Path,
     tmp_path: Path,
@@ -610,16 +612,16 @@ def test_evaluate_refuses_bad_input_in_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     stands_for = {"RUN": str(tiny_run.folder), "MTFL": f"mtfl:{faces}"}
-    said = cairns("evaluate", *(stands_for.get(word, word) for word in words))
+    said = trigpoint("evaluate", *(stands_for.get(word, word) for word in words))
     assert_one_sentence(said)
     assert expected in said.err
 
 
-def test_data_inspect_draws_annotations(cairns: Callable[..., Said], faces: Path, tmp_path: Path) -> None:
-    said = cairns("data", "inspect", f"mtfl:{faces}", "--sheet", tmp_path / "sheet.png", "--images", 4)
+def test_data_inspect_draws_annotations(trigpoint: Callable[..., Said], faces: Path, tmp_path: Path) -> None:
+    said = trigpoint("data", "inspect", f"mtfl:{faces}", "--sheet", tmp_path / "sheet.png", "--images", 4)
     assert said.code == 0
     assert "5 annotated landmarks, complete on 12 images" in said.out
-    from cairns.palette import colours
+    from trigpoint.palette import colours
 
     with Image.open(tmp_path / "sheet.png") as opened:
         seen = {colour for _, colour in opened.getcolors(maxcolors=10**6) or []}

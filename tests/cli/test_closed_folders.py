@@ -10,20 +10,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cairns.files.videos import VideoWriter
-from cairns.training.run import Run
+from trigpoint.files.videos import VideoWriter
+from trigpoint.training.run import Run
 
-Call = Callable[..., Any]  # the fixture `cairns`
+Call = Callable[..., Any]  # the fixture `trigpoint`
 
 
-def test_beside_videos(cairns: Call, colour_run: Run, tmp_path: Path, close: Callable[[Path], None]) -> None:
+def test_beside_videos(
+    trigpoint: Call, colour_run: Run, tmp_path: Path, close: Callable[[Path], None]
+) -> None:
     for name in ("a.mp4", "shut/b.mp4"):
         (tmp_path / "videos" / name).parent.mkdir(parents=True, exist_ok=True)
         with VideoWriter(tmp_path / "videos" / name, (64, 48), 25) as writer:
             for frame in range(3):
                 writer.add(np.full((48, 64, 3), 20 * frame, np.uint8))
     close(tmp_path / "videos" / "shut")
-    said = cairns("detect", colour_run.folder, tmp_path / "videos", "--out", tmp_path / "found")
+    said = trigpoint("detect", colour_run.folder, tmp_path / "videos", "--out", tmp_path / "found")
     assert said.code == 1
     assert f"skipped the folder {tmp_path / 'videos' / 'shut'}: it cannot be read\n" in said.err
     assert "1 of 2 videos could not be read." in said.err
@@ -32,7 +34,7 @@ def test_beside_videos(cairns: Call, colour_run: Run, tmp_path: Path, close: Cal
 
 @pytest.mark.parametrize("verb", ["fit", "evaluate"])
 def test_where_labelled_images_lie(
-    cairns: Call, colour_run: Run, tmp_path: Path, make_photos: Callable[..., Path], verb: str
+    trigpoint: Call, colour_run: Run, tmp_path: Path, make_photos: Callable[..., Path], verb: str
 ) -> None:
     photos = make_photos(tmp_path / "photos", 12)
     names = sorted(file.name for file in photos.iterdir())
@@ -41,6 +43,6 @@ def test_where_labelled_images_lie(
     (photos / names[1]).unlink()
     shutil.copytree(photos, photos / names[1])  # a folder in place of the image: nothing that root may read
     words = ["--out", tmp_path / "k.json"] if verb == "fit" else []
-    said = cairns(verb, colour_run.folder, f"csv:{tmp_path / 't.csv'}", *words)
+    said = trigpoint(verb, colour_run.folder, f"csv:{tmp_path / 't.csv'}", *words)
     assert said.code == 0
     assert said.err.count(f"Skipped 1 unreadable image: photos/{names[1]} (") == 1

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from numpy.lib import format as npy
 
-from cairns import api
-from cairns.config import with_values
-from cairns.training.run import Run
+from trigpoint import api
+from trigpoint.config import with_values
+from trigpoint.training.run import Run
 
-Call = Callable[..., Any]  # the fixture `cairns`
+Call = Callable[..., Any]  # the fixture `trigpoint`
 WRONG = ("null", "-1", "NaN", '"x"', "[[null]]", "1" + "0" * 400, "[" * 5000)
 KEYS = {
     "config.json": "config config.model config.train.steps source versions names finder shape",
@@ -47,7 +47,7 @@ def spoilt(text: str, path: str, value: str) -> str:
 
 @pytest.mark.parametrize("name", KEYS)
 def test_report_names_the_file_that_is_damaged(
-    cairns: Call, tiny_run: Run, tmp_path: Path, name: str
+    trigpoint: Call, tiny_run: Run, tmp_path: Path, name: str
 ) -> None:
     run = Run(shutil.copytree(tiny_run.folder, tmp_path / "run"))
     file = run.folder / name
@@ -59,19 +59,19 @@ def test_report_names_the_file_that_is_damaged(
                 continue
             changed = spoilt(line, path, value)
             file.write_text(f"{first}\n{changed}\n" if name == "log.jsonl" else changed)
-            assert cairns("report", run.folder).refused(str(file)), (path, value)
+            assert trigpoint("report", run.folder).refused(str(file)), (path, value)
     for data in (b"\xff\xfe{}\n", b"[]\n", b'{"step": 0}\n{"step": 0}\n'):
         file.write_bytes(data)
-        assert cairns("report", run.folder).refused(str(file)), data
+        assert trigpoint("report", run.folder).refused(str(file)), data
     if name != "config.json":
         file.unlink()
         os.mkfifo(file)  # which would be waited for
-        assert cairns("report", run.folder).code == (0 if name == "log.jsonl" else 2)
+        assert trigpoint("report", run.folder).code == (0 if name == "log.jsonl" else 2)
 
 
 @pytest.mark.parametrize("name", ["samples.npz", "evolution/step-0000000.npz"])
 def test_report_names_the_arrays_that_are_damaged(
-    cairns: Call, tiny_run: Run, tmp_path: Path, name: str
+    trigpoint: Call, tiny_run: Run, tmp_path: Path, name: str
 ) -> None:
     run = Run(shutil.copytree(tiny_run.folder, tmp_path / "run"))
     file, key = run.folder / name, "pixels" if name.startswith("samples") else "maps"
@@ -80,23 +80,23 @@ def test_report_names_the_arrays_that_are_damaged(
         array = kept[key]
     for wrong in (array[:0], array[0], array[..., :0], array.astype(np.float32), np.array([{}] * 3, object)):
         np.savez_compressed(file, **{key: wrong}, allow_pickle=True)
-        assert cairns("report", run.folder).refused(f"{file} is damaged"), wrong.shape
+        assert trigpoint("report", run.folder).refused(f"{file} is damaged"), wrong.shape
     np.savez_compressed(file, other=array)
-    assert cairns("report", run.folder).refused(f"{file} is damaged")
+    assert trigpoint("report", run.folder).refused(f"{file} is damaged")
     middle = len(data) // 2
     for part in (b"", data[:middle], data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]):
         file.write_bytes(part)
-        assert cairns("report", run.folder).refused(f"{file} is damaged")
+        assert trigpoint("report", run.folder).refused(f"{file} is damaged")
     file.unlink()
     os.mkfifo(file)
-    assert cairns("report", run.folder).refused(str(file))
+    assert trigpoint("report", run.folder).refused(str(file))
     file.unlink()
     file.write_bytes(data)
-    assert cairns("report", run.folder).code == 0
+    assert trigpoint("report", run.folder).code == 0
 
 
 def test_a_header_that_claims_a_giant_array_takes_no_memory(
-    cairns: Call, tiny_run: Run, tmp_path: Path
+    trigpoint: Call, tiny_run: Run, tmp_path: Path
 ) -> None:
     run = Run(shutil.copytree(tiny_run.folder, tmp_path / "run"))
     stream = io.BytesIO()
@@ -104,7 +104,7 @@ def test_a_header_that_claims_a_giant_array_takes_no_memory(
     npy.write_array_header_1_0(stream, {"descr": "|u1", "fortran_order": False, "shape": shape})
     with ZipFile(run.samples_file, "w") as archive:
         archive.writestr("pixels.npy", stream.getvalue() + bytes(1000))
-    said = cairns("report", run.folder)
+    said = trigpoint("report", run.folder)
     assert said.refused("samples.npz is damaged: it holds uint8 of shape (9999999999, 28, 28, 1)")
 
 
@@ -118,18 +118,18 @@ def test_a_header_that_claims_a_giant_array_takes_no_memory(
     ],
 )
 def test_a_model_whose_config_is_damaged_is_not_used(
-    cairns: Call, tiny_run: Run, photos: Path, tmp_path: Path, names: dict[str, Any], words: str
+    trigpoint: Call, tiny_run: Run, photos: Path, tmp_path: Path, names: dict[str, Any], words: str
 ) -> None:
     run = Run(shutil.copytree(tiny_run.folder, tmp_path / "run"))
     run.config_file.write_text(json.dumps(run.meta() | names))
-    said = cairns("detect", run.folder, photos, "--out", tmp_path / "found")
+    said = trigpoint("detect", run.folder, photos, "--out", tmp_path / "found")
     assert said.refused(words)
     assert str(run.config_file) in said.err
     assert not (tmp_path / "found").exists()
 
 
 def test_a_damaged_cache_is_made_again(
-    colour_run: Run, tmp_path: Path, tear: Callable[..., None], cairns: Call
+    colour_run: Run, tmp_path: Path, tear: Callable[..., None], trigpoint: Call
 ) -> None:
     """Of the images, of what the detector is taught, of how its landmarks are grouped."""
     photos = colour_run.folder.parent / "photos"
@@ -149,14 +149,14 @@ def test_a_damaged_cache_is_made_again(
         if name is not None:
             file = run.cache_folder / name
             file.write_bytes(file.read_bytes()[:-4] + NOT_FINITE if data == NOT_FINITE else data)
-        said = cairns("train", "--out", run.folder, "--resume", "--threads", "1")
+        said = trigpoint("train", "--out", run.folder, "--resume", "--threads", "1")
         assert said.code == 0, said
         ends.append(run.model_file.read_bytes())
     assert len(set(ends)) == 1
 
 
 def test_a_damaged_log_may_be_left_out(
-    colour_run: Run, tmp_path: Path, tear: Callable[..., None], cairns: Call
+    colour_run: Run, tmp_path: Path, tear: Callable[..., None], trigpoint: Call
 ) -> None:
     config = with_values(api.further(colour_run.config()), ["train.steps=8"])
     photos = colour_run.folder.parent / "photos"
@@ -164,16 +164,16 @@ def test_a_damaged_log_may_be_left_out(
     log = Run(tmp_path / "run").log_file
     log.write_text('{"step": 1}\n{"step": "2"}\n')
     resume = ("train", "--out", tmp_path / "run", "--resume", "--threads", "1")
-    said = cairns(*resume)
+    said = trigpoint(*resume)
     assert said.code == 2
     assert "log.jsonl is damaged at line 2: step must be a number; got '2'" in said.err.splitlines()[-1]
     log.unlink()
-    assert cairns(*resume).code == 0
+    assert trigpoint(*resume).code == 0
 
 
-def test_a_network_too_large_for_any_machine_is_refused(cairns: Call, tmp_path: Path) -> None:
+def test_a_network_too_large_for_any_machine_is_refused(trigpoint: Call, tmp_path: Path) -> None:
     """Before a number of it is allocated."""
     for value in ("model.image_size=999999999", "warp.grid=100000", "model.feature_channels=99999999999",
                   'model.detector="D99999999 | 8/8 S1 P 16 | out1"'):  # fmt: skip
-        said = cairns("train", "digits:3", "--preset", "tiny-5", "--set", value, "--out", tmp_path / "run")
+        said = trigpoint("train", "digits:3", "--preset", "tiny-5", "--set", value, "--out", tmp_path / "run")
         assert said.refused("at most"), value

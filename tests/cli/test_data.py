@@ -1,4 +1,4 @@
-"""`cairns data`: the list of sources, and what one holds."""
+"""`trigpoint data`: the list of sources, and what one holds."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from cairns.cli import main
-from cairns.sources import DATASETS
+from trigpoint.cli import main
+from trigpoint.sources import DATASETS
 
 
 def test_the_list_names_every_dataset(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`cairns detect`: what it writes, says, skips and refuses, on images and on videos."""
+"""`trigpoint detect`: what it writes, says, skips and refuses, on images and on videos."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from cairns.cli.detect import counted, formats
-from cairns.config import to_dict
-from cairns.detection import videos
-from cairns.errors import CairnsError
-from cairns.files.videos import VideoWriter
-from cairns.finders import FINDERS
-from cairns.geometry import Placement
-from cairns.keypoints import KeypointMap
-from cairns.predictor import Predictor
-from cairns.sources.video import Video
-from cairns.training.run import Run
+from trigpoint.cli.detect import counted, formats
+from trigpoint.config import to_dict
+from trigpoint.detection import videos
+from trigpoint.errors import TrigpointError
+from trigpoint.files.videos import VideoWriter
+from trigpoint.finders import FINDERS
+from trigpoint.geometry import Placement
+from trigpoint.keypoints import KeypointMap
+from trigpoint.predictor import Predictor
+from trigpoint.sources.video import Video
+from trigpoint.training.run import Run
 
-Call = Callable[..., Any]  # the fixture `cairns`
+Call = Callable[..., Any]  # the fixture `trigpoint`
 
 
 def rows_of(folder: Path, name: str = "landmarks.csv") -> list[dict[str, str]]:
@@ -69,25 +69,25 @@ def face_run(colour_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_model_can_be_told_how_often_to_look(
-    cairns: Call, colour_run: Run, photos: Path, tmp_path: Path
+    trigpoint: Call, colour_run: Run, photos: Path, tmp_path: Path
 ) -> None:
     for looks in (1, 3):
         out = tmp_path / str(looks)
-        said = cairns("detect", colour_run.folder, photos, "--looks", looks, "--out", out)
+        said = trigpoint("detect", colour_run.folder, photos, "--looks", looks, "--out", out)
         assert said.code == 0, said.err
         model = Predictor.load(colour_run.folder, looks)
         expected = np.concatenate([model.detect(path).points for path in sorted(photos.iterdir())])
         np.testing.assert_allclose(points_of(rows_of(out)), expected, atol=0.02)
     assert not np.allclose(points_of(rows_of(tmp_path / "1")), points_of(rows_of(tmp_path / "3")), atol=0.02)
-    said = cairns("detect", colour_run.folder, photos, "--looks", 0, "--out", tmp_path / "0")
+    said = trigpoint("detect", colour_run.folder, photos, "--looks", 0, "--out", tmp_path / "0")
     assert said.code == 2
     assert "The number of looks must be between 1 and 16; got 0." in said.err
 
 
 def test_detect_writes_pixels_of_every_image(
-    cairns: Call, colour_run: Run, photos: Path, tmp_path: Path
+    trigpoint: Call, colour_run: Run, photos: Path, tmp_path: Path
 ) -> None:
-    said = cairns("detect", colour_run.folder, photos, "--out", tmp_path / "found")
+    said = trigpoint("detect", colour_run.folder, photos, "--out", tmp_path / "found")
     assert said.code == 0, said.err
     assert "4 landmarks on 12 images" in said.out
     rows = rows_of(tmp_path / "found")
@@ -102,18 +102,18 @@ def test_detect_writes_pixels_of_every_image(
     assert not (tmp_path / "found" / "overlays").exists()
 
 
-def test_detect_agrees_with_python(cairns: Call, colour_run: Run, photos: Path, tmp_path: Path) -> None:
-    cairns("detect", colour_run.folder, photos / "01.png", photos / "00.jpg", "--out", tmp_path / "found")
+def test_detect_agrees_with_python(trigpoint: Call, colour_run: Run, photos: Path, tmp_path: Path) -> None:
+    trigpoint("detect", colour_run.folder, photos / "01.png", photos / "00.jpg", "--out", tmp_path / "found")
     rows = rows_of(tmp_path / "found")
     assert [row["image"] for row in rows] == ["01.png"] * 4 + ["00.jpg"] * 4
     expected = Predictor.load(colour_run.folder).detect(photos / "00.jpg").points
     np.testing.assert_allclose(points_of(rows[4:]), expected, atol=0.011)
 
 
-def test_detect_draws_overlays(cairns: Call, colour_run: Run, photos: Path, tmp_path: Path) -> None:
+def test_detect_draws_overlays(trigpoint: Call, colour_run: Run, photos: Path, tmp_path: Path) -> None:
     (photos / "deep").mkdir()
     shutil.copy(photos / "01.png", photos / "deep" / "again.png")
-    assert cairns("detect", colour_run.folder, photos, "--out", tmp_path / "found", "--overlay").code == 0
+    assert trigpoint("detect", colour_run.folder, photos, "--out", tmp_path / "found", "--overlay").code == 0
     overlays = sorted((tmp_path / "found" / "overlays").rglob("*.png"))
     assert len(overlays) == 13
     assert tmp_path / "found" / "overlays" / "deep" / "again.png" in overlays
@@ -122,45 +122,47 @@ def test_detect_draws_overlays(cairns: Call, colour_run: Run, photos: Path, tmp_
             assert opened.size == (48, 36)
 
 
-def test_every_image_has_its_own_overlay(cairns: Call, colour_run: Run, photos: Path, tmp_path: Path) -> None:
+def test_every_image_has_its_own_overlay(
+    trigpoint: Call, colour_run: Run, photos: Path, tmp_path: Path
+) -> None:
     """Two images whose names differ in the ending alone."""
     folder = tmp_path / "pair"
     folder.mkdir()
     shutil.copy(photos / "00.jpg", folder / "a.jpg")
     shutil.copy(photos / "01.png", folder / "a.png")
-    assert cairns("detect", colour_run.folder, folder, "--out", tmp_path / "found", "--overlay").code == 0
+    assert trigpoint("detect", colour_run.folder, folder, "--out", tmp_path / "found", "--overlay").code == 0
     assert len(list((tmp_path / "found" / "overlays").rglob("*.png"))) == 2
 
 
 def test_finished_detections_are_skipped_unless_told_otherwise(
-    cairns: Call, colour_run: Run, photos: Path, tmp_path: Path
+    trigpoint: Call, colour_run: Run, photos: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "found"
-    assert cairns("detect", colour_run.folder, photos, "--out", out).code == 0
+    assert trigpoint("detect", colour_run.folder, photos, "--out", out).code == 0
     before = (out / "landmarks.csv").stat()
-    said = cairns("detect", colour_run.folder, photos, "--out", out)
+    said = trigpoint("detect", colour_run.folder, photos, "--out", out)
     assert said.code == 0
     assert "landmarks.csv is already there; --overwrite does it again." in said.out
     assert (out / "landmarks.csv").stat() == before
-    assert cairns("detect", colour_run.folder, photos, "--out", out, "--overwrite").code == 0
+    assert trigpoint("detect", colour_run.folder, photos, "--out", out, "--overwrite").code == 0
     assert (out / "landmarks.csv").stat().st_mtime_ns > before.st_mtime_ns
     assert len(rows_of(out)) == 48
 
 
 def test_overlays_asked_for_later_are_still_drawn(
-    cairns: Call, colour_run: Run, photos: Path, tmp_path: Path
+    trigpoint: Call, colour_run: Run, photos: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "found"
-    cairns("detect", colour_run.folder, photos, "--out", out)
-    assert cairns("detect", colour_run.folder, photos, "--out", out, "--overlay").code == 0
+    trigpoint("detect", colour_run.folder, photos, "--out", out)
+    assert trigpoint("detect", colour_run.folder, photos, "--out", out, "--overlay").code == 0
     assert len(list((out / "overlays").glob("*.png"))) == 12
 
 
 def test_detect_skips_and_names_what_it_cannot_read(
-    cairns: Call, colour_run: Run, photos: Path, tmp_path: Path
+    trigpoint: Call, colour_run: Run, photos: Path, tmp_path: Path
 ) -> None:
     (photos / "torn.jpg").write_bytes((photos / "00.jpg").read_bytes()[:200])
-    said = cairns("detect", colour_run.folder, photos, "--out", tmp_path / "found")
+    said = trigpoint("detect", colour_run.folder, photos, "--out", tmp_path / "found")
     assert said.code == 1
     assert "skipped torn.jpg: not a readable image" in said.err
     assert said.err.endswith("1 of 13 images could not be read.\n")
@@ -186,7 +188,7 @@ def test_detect_skips_and_names_what_it_cannot_read(
     ],
 )
 def test_detect_refuses_bad_input_in_one_sentence(
-    cairns: Call,
+    trigpoint: Call,
     colour_run: Run,
     photos: Path,
     tmp_path: Path,
@@ -198,18 +200,18 @@ def test_detect_refuses_bad_input_in_one_sentence(
     Path("file").write_text("content")
     Path("bad").mkdir()
     Path("bad/a.png").write_text("text")
-    said = cairns("detect", *(str(colour_run.folder) if word == "RUN" else word for word in words))
+    said = trigpoint("detect", *(str(colour_run.folder) if word == "RUN" else word for word in words))
     assert said.refused(expected)
     assert not list(tmp_path.rglob("landmarks.csv*"))
     assert Path("file").read_text() == "content"
 
 
 def test_detect_finds_every_face_of_a_photo(
-    cairns: Call, face_run: Path, make_photos: Callable[..., Path], tmp_path: Path
+    trigpoint: Call, face_run: Path, make_photos: Callable[..., Path], tmp_path: Path
 ) -> None:
     wide = make_photos(tmp_path / "photos", 2)
     make_photos(tmp_path / "photos" / "high", 1, size=(36, 48))
-    said = cairns("detect", face_run, wide, "--out", tmp_path / "found", "--overlay")
+    said = trigpoint("detect", face_run, wide, "--out", tmp_path / "found", "--overlay")
     assert said.code == 0, said.err
     assert "4 landmarks on 4 faces on 3 images: " in said.out
     assert said.err == "no face found on high/00.jpg\n"
@@ -223,19 +225,19 @@ def test_detect_finds_every_face_of_a_photo(
 
 
 def test_detect_refuses_photos_without_a_face(
-    cairns: Call, face_run: Path, make_photos: Callable[..., Path], tmp_path: Path
+    trigpoint: Call, face_run: Path, make_photos: Callable[..., Path], tmp_path: Path
 ) -> None:
     photos = make_photos(tmp_path / "photos", 2, size=(36, 48))
-    said = cairns("detect", face_run, photos, "--out", tmp_path / "found", "--overlay")
+    said = trigpoint("detect", face_run, photos, "--out", tmp_path / "found", "--overlay")
     assert said.refused("No face was found on 00.jpg and 1 other image; --box says where it is")
     assert names_in(tmp_path / "found") == []
 
 
 @pytest.mark.parametrize("words", [("--box", "4,5,20,30.5"), ("--whole",)])
 def test_detect_may_be_told_where_the_subject_is(
-    cairns: Call, face_run: Path, photos: Path, tmp_path: Path, words: tuple[str, ...]
+    trigpoint: Call, face_run: Path, photos: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    said = cairns("detect", face_run, photos / "01.png", "--out", tmp_path / "found", *words)
+    said = trigpoint("detect", face_run, photos / "01.png", "--out", tmp_path / "found", *words)
     assert said.code == 0, said.err
     assert "4 landmarks on 1 image: " in said.out
     box = Placement(4, 5, 20, 30.5) if words[0] == "--box" else None
@@ -244,15 +246,15 @@ def test_detect_may_be_told_where_the_subject_is(
 
 
 def test_detect_calls_landmarks_by_their_names(
-    cairns: Call, colour_run: Run, photos: Path, tmp_path: Path
+    trigpoint: Call, colour_run: Run, photos: Path, tmp_path: Path
 ) -> None:
     named = changed(colour_run, tmp_path / "run", names={"1": "left eye", "3": "nose"})
-    assert cairns("detect", named, photos / "01.png", "--out", tmp_path / "found").code == 0
+    assert trigpoint("detect", named, photos / "01.png", "--out", tmp_path / "found").code == 0
     assert [row["landmark"] for row in rows_of(tmp_path / "found")] == ["0", "left eye", "2", "nose"]
 
 
 def test_frames_of_a_project_are_prepared_as_in_training(
-    cairns: Call, colour_run: Run, tmp_path: Path
+    trigpoint: Call, colour_run: Run, tmp_path: Path
 ) -> None:
     """A source of videos by its name: every frame, of the region that the model was trained on."""
     meta = json.loads(colour_run.config_file.read_text())
@@ -261,7 +263,7 @@ def test_frames_of_a_project_are_prepared_as_in_training(
     (tmp_path / "project" / "labeled-data").mkdir(parents=True)
     (tmp_path / "project" / "videos").mkdir()
     video = make_video(tmp_path / "project" / "videos" / "a.mp4", 7)
-    said = cairns("detect", run, f"deeplabcut:{tmp_path / 'project'}", "--out", tmp_path / "found")
+    said = trigpoint("detect", run, f"deeplabcut:{tmp_path / 'project'}", "--out", tmp_path / "found")
     assert said.code == 0, said.err
     rows = rows_of(tmp_path / "found")
     assert len(rows) == 7 * 4
@@ -277,12 +279,12 @@ def of_video(run: Run, folder: Path, **values: Any) -> Path:
 
 
 def test_images_of_the_frames_size_are_cropped_as_in_training(
-    cairns: Call, colour_run: Run, photos: Path, make_photos: Callable[..., Path], tmp_path: Path
+    trigpoint: Call, colour_run: Run, photos: Path, make_photos: Callable[..., Path], tmp_path: Path
 ) -> None:
     """On the command line and in Python; of other images it is said that they are not."""
     run = of_video(colour_run, tmp_path / "run", crop=[8.0, 2.0, 30.0, 30.0], frame=[48, 36])
     make_photos(photos / "other", 1, size=(36, 48))
-    said = cairns("detect", run, photos, "--out", tmp_path / "found")
+    said = trigpoint("detect", run, photos, "--out", tmp_path / "found")
     assert said.code == 0, said.err
     assert said.err == (
         "The crop that this model was trained on is for frames of 48x36 pixels: it was not applied to "
@@ -302,23 +304,25 @@ def test_images_of_the_frames_size_are_cropped_as_in_training(
         (("--box", "1,2,20,20"), Placement(1, 2, 20, 20)),
     ):
         out = tmp_path / words[0]
-        said = cairns("detect", run, photos / "01.png", "--out", out, *words)
+        said = trigpoint("detect", run, photos / "01.png", "--out", out, *words)
         assert (said.code, said.err) == (0, "")
         expected = plain.detect(photos / "01.png", box).points
         np.testing.assert_allclose(points_of(rows_of(out)), expected, atol=0.011)
 
 
-def test_a_crop_is_noted_with_the_size_of_its_frames(cairns: Call, micro_colour: Any, tmp_path: Path) -> None:
+def test_a_crop_is_noted_with_the_size_of_its_frames(
+    trigpoint: Call, micro_colour: Any, tmp_path: Path
+) -> None:
     make_video(tmp_path / "videos" / "a.mp4", 12)
     (tmp_path / "config.json").write_text(json.dumps(to_dict(micro_colour)))
-    said = cairns(
+    said = trigpoint(
         "train", tmp_path / "videos", "--out", tmp_path / "run", "--config", tmp_path / "config.json",
         "--steps", 2, "--crop", "8,0,48,48",
     )  # fmt: skip
     assert said.code == 0, said.err
     found = Run(tmp_path / "run").config().video
     assert (found.crop, found.frame) == ((8.0, 0.0, 48.0, 48.0), (64, 48))
-    said = cairns(
+    said = trigpoint(
         "train", tmp_path / "videos", "--out", tmp_path / "plain", "--config", tmp_path / "config.json",
         "--steps", 2,
     )  # fmt: skip
@@ -327,24 +331,26 @@ def test_a_crop_is_noted_with_the_size_of_its_frames(cairns: Call, micro_colour:
 
 @pytest.mark.parametrize("values", [{"follow": True}, {"background": "grey"}])
 def test_a_model_of_videos_refuses_loose_images(
-    cairns: Call, colour_run: Run, photos: Path, tmp_path: Path, values: dict[str, Any]
+    trigpoint: Call, colour_run: Run, photos: Path, tmp_path: Path, values: dict[str, Any]
 ) -> None:
     run = of_video(colour_run, tmp_path / "run", **values)
-    said = cairns("detect", run, photos, "--out", tmp_path / "found")
+    said = trigpoint("detect", run, photos, "--out", tmp_path / "found")
     assert said.refused("looks at frames of a video, told from their background, not at single images: --box")
     assert not (tmp_path / "found").exists()
-    assert cairns("detect", run, photos, "--out", tmp_path / "a", "--whole").code == 0
-    assert cairns("detect", run, photos, "--out", tmp_path / "b", "--box", "0,0,30,30").code == 0
+    assert trigpoint("detect", run, photos, "--out", tmp_path / "a", "--whole").code == 0
+    assert trigpoint("detect", run, photos, "--out", tmp_path / "b", "--box", "0,0,30,30").code == 0
 
 
-def test_keypoints_and_formats_of_images(cairns: Call, colour_run: Run, photos: Path, tmp_path: Path) -> None:
+def test_keypoints_and_formats_of_images(
+    trigpoint: Call, colour_run: Run, photos: Path, tmp_path: Path
+) -> None:
     """Read by the tools that they are for."""
     weights = np.zeros((2, 2, 9))
     weights[0, 0, 0:8:2] = weights[0, 1, 1:8:2] = 0.25
     weights[1, 0, 0] = weights[1, 1, 1] = 1
     KeypointMap(("middle", "first"), weights, {}).save(tmp_path / "keypoints.json")
     out = tmp_path / "found"
-    said = cairns(
+    said = trigpoint(
         "detect", colour_run.folder, photos, "--out", out, "--keypoints", tmp_path / "keypoints.json",
         "--format", "dlc,coco,slp",
     )  # fmt: skip
@@ -385,22 +391,24 @@ def test_keypoints_and_formats_of_images(cairns: Call, colour_run: Run, photos: 
 
 
 def test_deeplabcut_has_one_subject_an_image(
-    cairns: Call, face_run: Path, make_photos: Callable[..., Path], tmp_path: Path
+    trigpoint: Call, face_run: Path, make_photos: Callable[..., Path], tmp_path: Path
 ) -> None:
     photos = make_photos(tmp_path / "photos", 1)
-    said = cairns("detect", face_run, photos, "--out", tmp_path / "found", "--format", "csv,dlc")
+    said = trigpoint("detect", face_run, photos, "--out", tmp_path / "found", "--format", "csv,dlc")
     assert said.code == 2
     assert "00.jpg has 2 subjects: choose --format csv or coco" in said.err
-    assert cairns("detect", face_run, photos, "--out", tmp_path / "found", "--format", "coco,slp").code == 0
+    assert (
+        trigpoint("detect", face_run, photos, "--out", tmp_path / "found", "--format", "coco,slp").code == 0
+    )
     content = json.loads((tmp_path / "found" / "landmarks.coco.json").read_bytes())
     assert [entry["image_id"] for entry in content["annotations"]] == [1, 1]
 
 
 def test_a_second_call_does_not_take_its_own_overlays_for_images(
-    cairns: Call, colour_run: Run, photos: Path
+    trigpoint: Call, colour_run: Run, photos: Path
 ) -> None:
     for _ in range(2):
-        said = cairns("detect", colour_run.folder, photos, "--out", photos, "--overlay")
+        said = trigpoint("detect", colour_run.folder, photos, "--out", photos, "--overlay")
         assert said.code == 0, said.err
     assert len(rows_of(photos)) == 48
 
@@ -442,9 +450,9 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_detect_writes_a_table_of_each_video(
-    cairns: Call, colour_run: Run, folder: Path, tmp_path: Path
+    trigpoint: Call, colour_run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    said = cairns("detect", colour_run.folder, folder, "--out", tmp_path / "found")
+    said = trigpoint("detect", colour_run.folder, folder, "--out", tmp_path / "found")
     assert said.code == 0, said.err
     assert "a.mp4: 5 frames, " in said.out
     assert "frames/s: b.csv" in said.out
@@ -459,9 +467,11 @@ def test_detect_writes_a_table_of_each_video(
     )
 
 
-def test_detect_writes_what_is_asked_for(cairns: Call, colour_run: Run, folder: Path, tmp_path: Path) -> None:
+def test_detect_writes_what_is_asked_for(
+    trigpoint: Call, colour_run: Run, folder: Path, tmp_path: Path
+) -> None:
     named = changed(colour_run, tmp_path / "run", names={"0": "snout"})
-    said = cairns(
+    said = trigpoint(
         "detect", named, folder / "a.mp4", "--out", tmp_path / "found", "--format", "dlc,coco,slp",
         "--overlay", "--trails", 3, "--smooth", "--box", "2,3,40,40",
     )  # fmt: skip
@@ -477,11 +487,13 @@ def test_detect_writes_what_is_asked_for(cairns: Call, colour_run: Run, folder: 
     np.testing.assert_allclose(found, expected, atol=0.011)  # 5 frames are too few to smooth
 
 
-def test_detect_writes_fitted_keypoints(cairns: Call, colour_run: Run, folder: Path, tmp_path: Path) -> None:
+def test_detect_writes_fitted_keypoints(
+    trigpoint: Call, colour_run: Run, folder: Path, tmp_path: Path
+) -> None:
     weights = np.zeros((1, 2, 9))
     weights[0, 0, 0:8:2] = weights[0, 1, 1:8:2] = 0.25
     KeypointMap(("middle",), weights, {}).save(tmp_path / "keypoints.json")
-    said = cairns(
+    said = trigpoint(
         "detect", colour_run.folder, folder / "a.mp4", "--out", tmp_path / "found",
         "--keypoints", tmp_path / "keypoints.json",
     )  # fmt: skip
@@ -495,27 +507,27 @@ def test_detect_writes_fitted_keypoints(cairns: Call, colour_run: Run, folder: P
 
 
 def test_finished_videos_are_skipped_unless_told_otherwise(
-    cairns: Call, colour_run: Run, folder: Path, tmp_path: Path, counting: list[str]
+    trigpoint: Call, colour_run: Run, folder: Path, tmp_path: Path, counting: list[str]
 ) -> None:
     out = tmp_path / "found"
-    assert cairns("detect", colour_run.folder, folder / "a.mp4", "--out", out).code == 0
-    said = cairns("detect", colour_run.folder, folder, "--out", out)
+    assert trigpoint("detect", colour_run.folder, folder / "a.mp4", "--out", out).code == 0
+    said = trigpoint("detect", colour_run.folder, folder, "--out", out)
     assert said.code == 0
     assert "a.mp4 is finished already; --overwrite does it again." in said.out
     assert counting == ["a.mp4", "b.mp4"]
-    assert cairns("detect", colour_run.folder, folder, "--out", out, "--format", "csv,dlc").code == 0
+    assert trigpoint("detect", colour_run.folder, folder, "--out", out, "--format", "csv,dlc").code == 0
     assert counting[2:] == ["a.mp4", "b.mp4"]  # another file is missing
-    assert cairns("detect", colour_run.folder, folder, "--out", out, "--overwrite").code == 0
+    assert trigpoint("detect", colour_run.folder, folder, "--out", out, "--overwrite").code == 0
     assert counting[4:] == ["a.mp4", "b.mp4"]
 
 
 def test_overlays_are_not_taken_for_videos(
-    cairns: Call, colour_run: Run, folder: Path, tmp_path: Path, counting: list[str]
+    trigpoint: Call, colour_run: Run, folder: Path, tmp_path: Path, counting: list[str]
 ) -> None:
     """--out among the videos, and called twice."""
     for out in (folder, folder / "found"):
         for _ in range(2):
-            assert cairns("detect", colour_run.folder, folder, "--out", out, "--overlay").code == 0
+            assert trigpoint("detect", colour_run.folder, folder, "--out", out, "--overlay").code == 0
         assert counting == ["a.mp4", "b.mp4"]
         (folder / "a.overlay.mp4").unlink(missing_ok=True)
         (folder / "b.overlay.mp4").unlink(missing_ok=True)
@@ -524,8 +536,8 @@ def test_overlays_are_not_taken_for_videos(
 
 KILLED = """
 import os, signal, sys
-from cairns.cli import main
-from cairns.detection import videos
+from trigpoint.cli import main
+from trigpoint.detection import videos
 
 kept, calls = videos.write_overlay, 0
 
@@ -545,7 +557,7 @@ main(sys.argv[1:])
 
 
 def test_a_killed_call_goes_on_with_the_video_it_was_at(
-    cairns: Call, colour_run: Run, folder: Path, tmp_path: Path, counting: list[str]
+    trigpoint: Call, colour_run: Run, folder: Path, tmp_path: Path, counting: list[str]
 ) -> None:
     out = tmp_path / "found"
     words = ["detect", str(colour_run.folder), str(folder), "--out", str(out), "--overlay"]
@@ -560,7 +572,7 @@ def test_a_killed_call_goes_on_with_the_video_it_was_at(
         "a.record.json",
     ]  # the second video's table was complete, but not its overlay
     before = {name: (out / name).stat().st_mtime_ns for name in seen}
-    said = cairns(*words)
+    said = trigpoint(*words)
     assert said.code == 0, said.err
     assert "a.mp4 is finished already" in said.out
     assert counting == ["b.mp4"]
@@ -573,10 +585,10 @@ def test_a_killed_call_goes_on_with_the_video_it_was_at(
 
 
 def test_videos_that_cannot_be_read_are_skipped_and_named(
-    cairns: Call, colour_run: Run, folder: Path, tmp_path: Path
+    trigpoint: Call, colour_run: Run, folder: Path, tmp_path: Path
 ) -> None:
     (folder / "a0.avi").write_text("text")
-    said = cairns("detect", colour_run.folder, folder, "--out", tmp_path / "found")
+    said = trigpoint("detect", colour_run.folder, folder, "--out", tmp_path / "found")
     assert said.code == 1
     assert said.err.startswith("skipped a0.avi: a0.avi is not a readable video")
     assert said.err.endswith("1 of 3 videos could not be read.\n")
@@ -584,9 +596,9 @@ def test_videos_that_cannot_be_read_are_skipped_and_named(
 
 
 def test_frames_that_cannot_be_decoded_are_counted(
-    cairns: Call, colour_run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trigpoint: Call, colour_run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cairns.errors import UnreadableImage
+    from trigpoint.errors import UnreadableImage
 
     kept = Video.read
 
@@ -596,7 +608,7 @@ def test_frames_that_cannot_be_decoded_are_counted(
         return kept(self, frame, form)
 
     monkeypatch.setattr(Video, "read", fail)
-    said = cairns("detect", colour_run.folder, folder / "a.mp4", "--out", tmp_path / "found")
+    said = trigpoint("detect", colour_run.folder, folder / "a.mp4", "--out", tmp_path / "found")
     assert said.code == 0
     assert "a.mp4: 3 frames, " in said.out
     assert "2 frames could not be decoded and are left empty" in said.err
@@ -604,11 +616,11 @@ def test_frames_that_cannot_be_decoded_are_counted(
 
 
 def test_landmarks_of_low_confidence_are_named(
-    cairns: Call, colour_run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trigpoint: Call, colour_run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(videos, "LOW", 2.0)
     named = changed(colour_run, tmp_path / "run", names={"1": "ear"})
-    said = cairns("detect", named, folder / "a.mp4", "--out", tmp_path / "found")
+    said = trigpoint("detect", named, folder / "a.mp4", "--out", tmp_path / "found")
     assert "of low confidence on many frames: 0 100%, ear 100%, 2 100%, 3 100%" in said.out
 
 
@@ -634,7 +646,7 @@ def test_landmarks_of_low_confidence_are_named(
     ],
 )
 def test_detect_refuses_bad_words_about_videos(
-    cairns: Call,
+    trigpoint: Call,
     colour_run: Run,
     face_run: Path,
     folder: Path,
@@ -650,10 +662,10 @@ def test_detect_refuses_bad_words_about_videos(
     KeypointMap(("a",), np.zeros((1, 2, 11)), {}).save(Path("five.json"))
     stands_for = {"RUN": str(colour_run.folder), "FACES": str(face_run)}
     out = [] if "--out" in words else ["--out", "found"]
-    said = cairns("detect", *(stands_for.get(word, word) for word in words), *out)
+    said = trigpoint("detect", *(stands_for.get(word, word) for word in words), *out)
     if "worse.avi" in words:  # each was named as it was skipped
         assert said.code == 2
-        assert said.err.splitlines()[-1] == f"cairns: {expected}."
+        assert said.err.splitlines()[-1] == f"trigpoint: {expected}."
     else:
         assert said.refused(expected)
     assert not list(tmp_path.rglob("*.csv"))
@@ -661,9 +673,9 @@ def test_detect_refuses_bad_words_about_videos(
 
 @pytest.mark.parametrize("words", [("--whole",), ("--box", "0,0,48,48")])
 def test_a_model_of_faces_may_be_told_where_they_are_on_a_video(
-    cairns: Call, face_run: Path, folder: Path, tmp_path: Path, words: tuple[str, ...]
+    trigpoint: Call, face_run: Path, folder: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    said = cairns("detect", face_run, folder / "a.mp4", "--out", tmp_path / "found", *words)
+    said = trigpoint("detect", face_run, folder / "a.mp4", "--out", tmp_path / "found", *words)
     assert said.code == 0, said.err
     box = Placement(0, 0, 48, 48) if words[0] == "--box" else None
     expected = Predictor.load(face_run).detect(Video(folder / "a.mp4").read(0), box).points
@@ -676,7 +688,7 @@ def test_a_model_of_faces_may_be_told_where_they_are_on_a_video(
 def test_formats() -> None:
     assert formats("csv") == ("csv",)
     assert formats("dlc,csv") == ("dlc", "h5", "csv")
-    with pytest.raises(CairnsError, match="There is no format 'sleap'"):
+    with pytest.raises(TrigpointError, match="There is no format 'sleap'"):
         formats("csv,sleap")
 
 

@@ -1,4 +1,4 @@
-"""`cairns edit`: what it writes, says and refuses."""
+"""`trigpoint edit`: what it writes, says and refuses."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from cairns.editing.editor import Editor
-from cairns.editing.fields import carried
-from cairns.editing.photo import put_back
-from cairns.editing.render import TILE, enlarge
-from cairns.geometry import Placement
-from cairns.sources.images import read_image
-from cairns.training.run import Run
+from trigpoint.editing.editor import Editor
+from trigpoint.editing.fields import carried
+from trigpoint.editing.photo import put_back
+from trigpoint.editing.render import TILE, enlarge
+from trigpoint.geometry import Placement
+from trigpoint.sources.images import read_image
+from trigpoint.training.run import Run
 
-Call = Callable[..., Any]  # the fixture `cairns`
+Call = Callable[..., Any]  # the fixture `trigpoint`
 
 
 @pytest.fixture
@@ -43,9 +43,9 @@ def files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
-def test_a_landmark_is_moved(cairns: Call, colour_run: Run, editor: Editor, place: Path) -> None:
+def test_a_landmark_is_moved(trigpoint: Call, colour_run: Run, editor: Editor, place: Path) -> None:
     """The decoder's image, four times as large."""
-    said = cairns(
+    said = trigpoint(
         "edit", colour_run.folder, "photos/01.png", "--move", "1:0.2,-0.1", "3:0,0.15", "--out", "new/a.png"
     )
     assert said == (0, "decoded: new/a.png\n", "")
@@ -54,9 +54,9 @@ def test_a_landmark_is_moved(cairns: Call, colour_run: Run, editor: Editor, plac
     assert files(place / "new") == {"a.png"}
 
 
-def test_steps_of_one_landmark_add_up(cairns: Call, colour_run: Run, editor: Editor, place: Path) -> None:
+def test_steps_of_one_landmark_add_up(trigpoint: Call, colour_run: Run, editor: Editor, place: Path) -> None:
     words = ("--move", "1:0.2,0", "1:0.1,-0.3")
-    assert cairns("edit", colour_run.folder, "photos/01.png", *words, "--out", "a.png").code == 0
+    assert trigpoint("edit", colour_run.folder, "photos/01.png", *words, "--out", "a.png").code == 0
     code = editor.encode("photos/01.png").moved({1: (0.3, -0.3)})
     np.testing.assert_allclose(pixels(place / "a.png").astype(int), enlarge(editor.decode(code), 128), atol=2)
 
@@ -71,66 +71,70 @@ def test_steps_of_one_landmark_add_up(cairns: Call, colour_run: Run, editor: Edi
     ],
 )
 def test_a_field_carries_all_landmarks(
-    cairns: Call, colour_run: Run, editor: Editor, place: Path, word: str, name: str, strength: float
+    trigpoint: Call, colour_run: Run, editor: Editor, place: Path, word: str, name: str, strength: float
 ) -> None:
     words = ("--field", word, "--as", "warped", "--out", "a.png")
-    assert cairns("edit", colour_run.folder, "photos/01.png", *words) == (0, "warped: a.png\n", "")
+    assert trigpoint("edit", colour_run.folder, "photos/01.png", *words) == (0, "warped: a.png\n", "")
     photo = read_image(place / "photos/01.png")
     code = editor.encode(photo)
     after = code.with_landmarks(carried(code.landmarks, name, strength))
     np.testing.assert_array_equal(pixels(place / "a.png"), put_back(editor, photo, code, after))
 
 
-def test_moves_come_before_the_field(cairns: Call, colour_run: Run, editor: Editor, place: Path) -> None:
+def test_moves_come_before_the_field(trigpoint: Call, colour_run: Run, editor: Editor, place: Path) -> None:
     words = ("--move", "0:0.1,0.1", "--field", "twist:0.5", "--out", "a.png")
-    assert cairns("edit", colour_run.folder, "photos/01.png", *words).code == 0
+    assert trigpoint("edit", colour_run.folder, "photos/01.png", *words).code == 0
     code = editor.encode("photos/01.png").moved({0: (0.1, 0.1)})
     code = code.with_landmarks(carried(code.landmarks, "twist", 0.5))
     np.testing.assert_array_equal(pixels(place / "a.png"), enlarge(editor.decode(code), 128))
 
 
-def test_another_appearance(cairns: Call, colour_run: Run, editor: Editor, place: Path) -> None:
+def test_another_appearance(trigpoint: Call, colour_run: Run, editor: Editor, place: Path) -> None:
     words = ("--dress", "photos/04.jpg", "--out", "a.png")
-    assert cairns("edit", colour_run.folder, "photos/01.png", *words).code == 0
+    assert trigpoint("edit", colour_run.folder, "photos/01.png", *words).code == 0
     code = editor.encode("photos/01.png").dressed(editor.encode("photos/04.jpg"))
     np.testing.assert_array_equal(pixels(place / "a.png"), enlarge(editor.decode(code), 128))
 
 
-def test_put_back_into_the_photo(cairns: Call, colour_run: Run, editor: Editor, place: Path) -> None:
+def test_put_back_into_the_photo(trigpoint: Call, colour_run: Run, editor: Editor, place: Path) -> None:
     photo = read_image(place / "photos/01.png")
     code = editor.encode(photo)
     after = code.moved({0: (0.15, 0.1)})
     for kind in ("warped", "blended"):
         words = ("--move", "0:0.15,0.1", "--as", kind, "--out", f"{kind}.png")
-        assert cairns("edit", colour_run.folder, "photos/01.png", *words) == (0, f"{kind}: {kind}.png\n", "")
+        assert trigpoint("edit", colour_run.folder, "photos/01.png", *words) == (
+            0,
+            f"{kind}: {kind}.png\n",
+            "",
+        )
         expected = put_back(editor, photo, code, after, blend=kind == "blended")
         assert expected.shape == (36, 48, 3)
         np.testing.assert_array_equal(pixels(place / f"{kind}.png"), expected)
         assert (expected != photo).any()
 
 
-def test_the_figure_of_an_edit_has_four_tiles(cairns: Call, colour_run: Run, place: Path) -> None:
+def test_the_figure_of_an_edit_has_four_tiles(trigpoint: Call, colour_run: Run, place: Path) -> None:
     words = ("--move", "0:0.15,0.1", "--as", "figure", "--out", "a.jpg")
-    assert cairns("edit", colour_run.folder, "photos/01.png", *words) == (0, "figure: a.jpg\n", "")
+    assert trigpoint("edit", colour_run.folder, "photos/01.png", *words) == (0, "figure: a.jpg\n", "")
     with Image.open(place / "a.jpg") as opened:
         assert opened.format == "JPEG"
         assert opened.size == (4 * (TILE + 4) + 4, TILE + 8)
 
 
-def test_a_box_is_where_the_subject_is(cairns: Call, colour_run: Run, editor: Editor, place: Path) -> None:
+def test_a_box_is_where_the_subject_is(trigpoint: Call, colour_run: Run, editor: Editor, place: Path) -> None:
     words = ("--move", "0:0.1,0", "--box", "10,4,20,20.5", "--out", "a.png")
-    assert cairns("edit", colour_run.folder, "photos/01.png", *words).code == 0
+    assert trigpoint("edit", colour_run.folder, "photos/01.png", *words).code == 0
     code = editor.encode("photos/01.png", Placement(10, 4, 20, 20.5)).moved({0: (0.1, 0.0)})
     np.testing.assert_array_equal(pixels(place / "a.png"), enlarge(editor.decode(code), 128))
 
 
 @pytest.mark.parametrize("kind", ["decoded", "warped", "blended", "figure"])
 def test_a_model_without_descriptors_edits_grey_photos(
-    cairns: Call, tiny_run: Run, make_photos: Callable[..., Path], tmp_path: Path, kind: str
+    trigpoint: Call, tiny_run: Run, make_photos: Callable[..., Path], tmp_path: Path, kind: str
 ) -> None:
     photo = make_photos(tmp_path / "grey", 2, grey=True) / "01.png"
     out = tmp_path / "a.png"
-    said = cairns("edit", tiny_run.folder, photo, "--move", "2:0.1,0.1", "--as", kind, "--out", out)
+    said = trigpoint("edit", tiny_run.folder, photo, "--move", "2:0.1,0.1", "--as", kind, "--out", out)
     assert said == (0, f"{kind}: {out}\n", "")
     picture = pixels(out).astype(int)
     assert picture.ndim == 3
@@ -176,11 +180,11 @@ def test_a_model_without_descriptors_edits_grey_photos(
     ],
 )
 def test_bad_options_are_refused_in_one_sentence(
-    cairns: Call, colour_run: Run, place: Path, words: list[str], expected: str
+    trigpoint: Call, colour_run: Run, place: Path, words: list[str], expected: str
 ) -> None:
     (place / "folder.png").mkdir()
     before = files(place)
-    said = cairns("edit", colour_run.folder, "photos/01.png", *words)
+    said = trigpoint("edit", colour_run.folder, "photos/01.png", *words)
     assert said.refused(expected)
     assert said.out == ""
     assert files(place) == before
@@ -197,25 +201,27 @@ def test_bad_options_are_refused_in_one_sentence(
     ],
 )
 def test_an_image_that_cannot_be_read_is_named(
-    cairns: Call, colour_run: Run, place: Path, name: str, expected: str
+    trigpoint: Call, colour_run: Run, place: Path, name: str, expected: str
 ) -> None:
     (place / "letter.png").write_text("Dear diary")
     whole = (place / "photos/00.jpg").read_bytes()
     (place / "torn.jpg").write_bytes(whole[: len(whole) // 2])
     Image.new("RGB", (3, 3)).save(place / "dot.png")
-    assert cairns("edit", colour_run.folder, name, "--move", "0:0.1,0", "--out", "a.png").refused(expected)
-    said = cairns("edit", colour_run.folder, "photos/01.png", "--dress", name, "--out", "a.png")
+    assert trigpoint("edit", colour_run.folder, name, "--move", "0:0.1,0", "--out", "a.png").refused(expected)
+    said = trigpoint("edit", colour_run.folder, "photos/01.png", "--dress", name, "--out", "a.png")
     assert said.refused(expected)
     assert not (place / "a.png").exists()
 
 
-def test_a_model_that_does_not_exist(cairns: Call, place: Path) -> None:
-    said = cairns("edit", "nothing", "photos/01.png", "--move", "0:0.1,0", "--out", "a.png")
+def test_a_model_that_does_not_exist(trigpoint: Call, place: Path) -> None:
+    said = trigpoint("edit", "nothing", "photos/01.png", "--move", "0:0.1,0", "--out", "a.png")
     assert said.refused("no run folder nothing")
 
 
-def test_without_descriptors_there_is_no_other_appearance(cairns: Call, tiny_run: Run, place: Path) -> None:
-    said = cairns("edit", tiny_run.folder, "photos/01.png", "--dress", "photos/04.jpg", "--out", "a.png")
+def test_without_descriptors_there_is_no_other_appearance(
+    trigpoint: Call, tiny_run: Run, place: Path
+) -> None:
+    said = trigpoint("edit", tiny_run.folder, "photos/01.png", "--dress", "photos/04.jpg", "--out", "a.png")
     assert said.refused("This model has no descriptors")
     assert not (place / "a.png").exists()
 
@@ -224,34 +230,34 @@ def test_without_descriptors_there_is_no_other_appearance(cairns: Call, tiny_run
     "words", [("--move", "0:0.1,0"), ("--move", "0:0.1,0", "--out", "a.png", "--as", "art")]
 )
 def test_what_the_command_line_does_not_know(
-    cairns: Call, colour_run: Run, place: Path, words: tuple[str, ...]
+    trigpoint: Call, colour_run: Run, place: Path, words: tuple[str, ...]
 ) -> None:
-    said = cairns("edit", colour_run.folder, "photos/01.png", *words)
+    said = trigpoint("edit", colour_run.folder, "photos/01.png", *words)
     assert said.code == 2
     assert "Traceback" not in said.err
     assert not (place / "a.png").exists()
 
 
-def test_a_picture_is_replaced_only_when_asked(cairns: Call, colour_run: Run, place: Path) -> None:
+def test_a_picture_is_replaced_only_when_asked(trigpoint: Call, colour_run: Run, place: Path) -> None:
     (place / "a.png").write_text("mine")
     words = ("edit", colour_run.folder, "photos/01.png", "--move", "0:0.1,0", "--out", "a.png")
-    assert cairns(*words).refused("a.png exists; --overwrite replaces it.")
+    assert trigpoint(*words).refused("a.png exists; --overwrite replaces it.")
     assert (place / "a.png").read_text() == "mine"
-    assert cairns(*words, "--overwrite").code == 0
+    assert trigpoint(*words, "--overwrite").code == 0
     assert pixels(place / "a.png").shape == (128, 128, 3)
 
 
-def test_overwriting_with_bad_input_loses_nothing(cairns: Call, colour_run: Run, place: Path) -> None:
+def test_overwriting_with_bad_input_loses_nothing(trigpoint: Call, colour_run: Run, place: Path) -> None:
     (place / "a.png").write_text("mine")
-    said = cairns(
+    said = trigpoint(
         "edit", colour_run.folder, "photos/01.png", "--move", "9:0.1,0", "--out", "a.png", "--overwrite"
     )
     assert said.refused("0 to 3; got 9")
     assert (place / "a.png").read_text() == "mine"
 
 
-def test_help_has_an_example(cairns: Call) -> None:
-    said = cairns("edit", "--help")
+def test_help_has_an_example(trigpoint: Call) -> None:
+    said = trigpoint("edit", "--help")
     assert said.code == 0
-    assert "Example: cairns edit" in said.out
+    assert "Example: trigpoint edit" in said.out
     assert "--as" in said.out

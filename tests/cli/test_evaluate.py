@@ -1,4 +1,4 @@
-"""`cairns evaluate`: what it prints, writes and refuses."""
+"""`trigpoint evaluate`: what it prints, writes and refuses."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import NamedTuple
 import pytest
 from PIL import Image
 
-from cairns.cli import main
-from cairns.cli.evaluate import describe, parse_labels
-from cairns.errors import CairnsError
-from cairns.evaluation.protocols import FEW, LEAST_SQUARES, PROTOCOLS
-from cairns.training.run import Run
+from trigpoint.cli import main
+from trigpoint.cli.evaluate import describe, parse_labels
+from trigpoint.errors import TrigpointError
+from trigpoint.evaluation.protocols import FEW, LEAST_SQUARES, PROTOCOLS
+from trigpoint.training.run import Run
 
 
 class Said(NamedTuple):
@@ -25,7 +25,7 @@ class Said(NamedTuple):
 
 @pytest.fixture
 def evaluate(capfd: pytest.CaptureFixture[str], tiny_run: Run, faces: Path) -> Callable[..., Said]:
-    """`cairns evaluate` of a small model on a small source of faces."""
+    """`trigpoint evaluate` of a small model on a small source of faces."""
 
     def call(*words: object, source: str = f"mtfl:{faces}", model: str = str(tiny_run.folder)) -> Said:
         capfd.readouterr()
@@ -40,7 +40,7 @@ def evaluate(capfd: pytest.CaptureFixture[str], tiny_run: Run, faces: Path) -> C
 
 def assert_one_sentence(said: Said, expected: str) -> None:
     assert said.code == 2, said
-    assert said.err.startswith("cairns: "), said.err
+    assert said.err.startswith("trigpoint: "), said.err
     assert said.err.count("\n") == 1, said.err
     assert said.err.rstrip().endswith("."), said.err
     assert expected in said.err
@@ -153,7 +153,7 @@ def test_labels_are_sorted_and_each_named_once(text: str, expected: list[object]
 
 def test_labels_are_plain_digits() -> None:
     for text in ("-3", "1e3", "٣", "all,none"):
-        with pytest.raises(CairnsError, match="--labels takes"):
+        with pytest.raises(TrigpointError, match="--labels takes"):
             parse_labels(text)
 
 

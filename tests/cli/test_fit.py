@@ -1,4 +1,4 @@
-"""`cairns fit`: labels in, named keypoints and their error out."""
+"""`trigpoint fit`: labels in, named keypoints and their error out."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cairns.files.videos import VideoWriter
-from cairns.keypoints import KeypointMap
-from cairns.predictor import Predictor
-from cairns.sources.images import read_image
-from cairns.sources.video import Video
-from cairns.training.run import Run
+from trigpoint.files.videos import VideoWriter
+from trigpoint.keypoints import KeypointMap
+from trigpoint.predictor import Predictor
+from trigpoint.sources.images import read_image
+from trigpoint.sources.video import Video
+from trigpoint.training.run import Run
 
-Call = Callable[..., Any]  # the fixture `cairns`
+Call = Callable[..., Any]  # the fixture `trigpoint`
 NAMES = ("middle", "beside")
 
 
@@ -51,10 +51,10 @@ def project(colour_run: Run, make_photos: Callable[..., Path], tmp_path: Path) -
 
 
 def test_keypoints_that_follow_the_landmarks_are_found(
-    cairns: Call, colour_run: Run, project: Path, tmp_path: Path
+    trigpoint: Call, colour_run: Run, project: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "deep" / "keypoints.json"
-    said = cairns(
+    said = trigpoint(
         "fit", colour_run.folder, f"deeplabcut:{project}", "--out", out, "--json", tmp_path / "m.json"
     )
     assert said.code == 0, said.err
@@ -73,20 +73,20 @@ def test_keypoints_that_follow_the_landmarks_are_found(
     for name, labels in (("middle", 18), ("beside", 16)):
         error = measured["per_keypoint_pixels"][name]
         assert f"  {name:24}{error} px  ({labels} labels)" in said.out
-    assert f"cairns detect {colour_run.folder} VIDEO... --keypoints {out}" in said.out
+    assert f"trigpoint detect {colour_run.folder} VIDEO... --keypoints {out}" in said.out
     assert "both sides" not in said.out
 
 
 def test_fitted_keypoints_are_what_detect_writes(
-    cairns: Call, colour_run: Run, project: Path, tmp_path: Path
+    trigpoint: Call, colour_run: Run, project: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "keypoints.json"
-    assert cairns("fit", colour_run.folder, f"deeplabcut:{project}", "--out", out).code == 0
+    assert trigpoint("fit", colour_run.folder, f"deeplabcut:{project}", "--out", out).code == 0
     with VideoWriter(tmp_path / "a.mp4", (48, 36), 25) as writer:
         for frame in sorted((project / "labeled-data" / "day 2").glob("*.*g")):
             writer.add(read_image(frame))
     words = ("--keypoints", out, "--out", tmp_path / "found")
-    assert cairns("detect", colour_run.folder, tmp_path / "a.mp4", *words).code == 0
+    assert trigpoint("detect", colour_run.folder, tmp_path / "a.mp4", *words).code == 0
     with (tmp_path / "found" / "a.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     found = np.array([[float(row["x"]), float(row["y"])] for row in rows]).reshape(12, 2, 2)
@@ -96,10 +96,10 @@ def test_fitted_keypoints_are_what_detect_writes(
 
 
 def test_labels_of_one_folder_come_with_a_warning(
-    cairns: Call, colour_run: Run, project: Path, tmp_path: Path
+    trigpoint: Call, colour_run: Run, project: Path, tmp_path: Path
 ) -> None:
     (project / "labeled-data" / "day 1" / "CollectedData_me.csv").unlink()
-    said = cairns("fit", colour_run.folder, f"deeplabcut:{project}", "--out", tmp_path / "k.json")
+    said = trigpoint("fit", colour_run.folder, f"deeplabcut:{project}", "--out", tmp_path / "k.json")
     assert said.code == 0, said.err
     assert "cross-validated over single images in 10 folds" in said.out
     assert "All labels come from one folder: frames of one video are on both sides" in said.out
@@ -114,9 +114,9 @@ def labels_in(photos: Path, count: int, names: tuple[str, ...] = ("nose",)) -> s
 
 
 def test_three_labels_are_enough_to_fit_and_too_few_to_measure(
-    cairns: Call, colour_run: Run, photos: Path, tmp_path: Path
+    trigpoint: Call, colour_run: Run, photos: Path, tmp_path: Path
 ) -> None:
-    said = cairns("fit", colour_run.folder, labels_in(photos, 3), "--out", tmp_path / "k.json")
+    said = trigpoint("fit", colour_run.folder, labels_in(photos, 3), "--out", tmp_path / "k.json")
     assert said.code == 0, said.err
     assert "error not measured: there are too few labels to leave some out" in said.out
     assert f"  {'nose':24}not measured  (3 labels)" in said.out
@@ -125,25 +125,25 @@ def test_three_labels_are_enough_to_fit_and_too_few_to_measure(
 
 
 def test_a_fit_that_exists_is_kept_unless_told_otherwise(
-    cairns: Call, colour_run: Run, photos: Path, tmp_path: Path
+    trigpoint: Call, colour_run: Run, photos: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "k.json"
     out.write_text("fitted before")
     words = ("fit", colour_run.folder, labels_in(photos, 5), "--out", out)
-    said = cairns(*words)
+    said = trigpoint(*words)
     assert said.code == 0
     assert "--overwrite fits again" in said.out
     assert out.read_text() == "fitted before"
-    assert cairns(*words, "--overwrite").code == 0
+    assert trigpoint(*words, "--overwrite").code == 0
     assert KeypointMap.load(out).names == ("nose",)
 
 
 def test_without_its_measures_a_fit_is_not_finished(
-    cairns: Call, colour_run: Run, photos: Path, tmp_path: Path
+    trigpoint: Call, colour_run: Run, photos: Path, tmp_path: Path
 ) -> None:
     words = ("fit", colour_run.folder, labels_in(photos, 5), "--out", tmp_path / "k.json")
-    assert cairns(*words, "--json", photos).refused(f"{photos}")
-    assert cairns(*words, "--json", tmp_path / "m.json").code == 0
+    assert trigpoint(*words, "--json", photos).refused(f"{photos}")
+    assert trigpoint(*words, "--json", tmp_path / "m.json").code == 0
     assert (tmp_path / "m.json").is_file()
     assert KeypointMap.load(tmp_path / "k.json").names == ("nose",)
 
@@ -160,7 +160,7 @@ def test_without_its_measures_a_fit_is_not_finished(
     ],
 )
 def test_fit_refuses_bad_input_in_one_sentence(
-    cairns: Call,
+    trigpoint: Call,
     colour_run: Run,
     photos: Path,
     tmp_path: Path,
@@ -171,6 +171,6 @@ def test_fit_refuses_bad_input_in_one_sentence(
     monkeypatch.chdir(tmp_path)
     stands_for = {"RUN": str(colour_run.folder), "LABELS": labels_in(photos, 2)}
     out = [] if "--out" in words else ["--out", "k.json"]
-    said = cairns("fit", *(stands_for.get(word, word) for word in words), *out)
+    said = trigpoint("fit", *(stands_for.get(word, word) for word in words), *out)
     assert said.refused(expected)
     assert not Path("k.json").exists()

@@ -1,4 +1,4 @@
-"""`cairns generate`: what it writes, says and refuses."""
+"""`trigpoint generate`: what it writes, says and refuses."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageSequence
 
-from cairns.cli import generate
-from cairns.editing.editor import Editor
-from cairns.editing.render import enlarge
-from cairns.generation import train as training
-from cairns.generation.config import COMPACT
-from cairns.generation.run import GeneratorRun
-from cairns.generation.sampler import TILE, Sampler
-from cairns.predictor import ZOO, Predictor
-from cairns.training.run import Run
+from trigpoint.cli import generate
+from trigpoint.editing.editor import Editor
+from trigpoint.editing.render import enlarge
+from trigpoint.generation import train as training
+from trigpoint.generation.config import COMPACT
+from trigpoint.generation.run import GeneratorRun
+from trigpoint.generation.sampler import TILE, Sampler
+from trigpoint.predictor import ZOO, Predictor
+from trigpoint.training.run import Run
 
-Call = Callable[..., Any]  # the fixture `cairns`
+Call = Callable[..., Any]  # the fixture `trigpoint`
 SMALL = (
     "latent=16", "width=4", "decoder=| 8/8 S1 P 8 | U 8 out", "critic_width=4", "critic_hidden=4",
     "batch_size=2", "recalibration_images=4",
@@ -57,19 +57,19 @@ def sampler(generator_run: GeneratorRun) -> Sampler:
 
 
 @pytest.fixture
-def sample(cairns: Call, generator_run: GeneratorRun, place: Path) -> Call:
-    """`cairns generate sample` of the small generator."""
+def sample(trigpoint: Call, generator_run: GeneratorRun, place: Path) -> Call:
+    """`trigpoint generate sample` of the small generator."""
 
     def call(*words: object) -> object:
-        return cairns("generate", "sample", generator_run.folder, *words)
+        return trigpoint("generate", "sample", generator_run.folder, *words)
 
     return call
 
 
 @pytest.fixture
-def evaluate(cairns: Call, generator_run: GeneratorRun, place: Path) -> Call:
+def evaluate(trigpoint: Call, generator_run: GeneratorRun, place: Path) -> Call:
     def call(*words: object) -> object:
-        return cairns("generate", "evaluate", generator_run.folder, *words)
+        return trigpoint("generate", "evaluate", generator_run.folder, *words)
 
     return call
 
@@ -97,17 +97,21 @@ def made_of(sampler: Sampler, name: str, count: int, seed: int) -> NDArray[np.ui
 
 
 @pytest.mark.parametrize("words", [(), ("--help",), ("-h",)])
-def test_alone_it_lists_its_verbs(cairns: Call, words: tuple[str, ...]) -> None:
-    said = cairns("generate", *words)
+def test_alone_it_lists_its_verbs(trigpoint: Call, words: tuple[str, ...]) -> None:
+    said = trigpoint("generate", *words)
     assert said.code == 0
     assert said.err == ""
     for verb in ("train MODEL SOURCE --out RUN", "sample RUN --like IMAGE", "evaluate RUN SOURCE"):
-        assert any(line.partition("cairns generate ")[2].startswith(verb) for line in said.out.splitlines())
+        assert any(
+            line.partition("trigpoint generate ")[2].startswith(verb) for line in said.out.splitlines()
+        )
 
 
 @pytest.mark.parametrize("verb", ["fly", "Train", ""])
-def test_what_is_no_verb_is_refused(cairns: Call, verb: str) -> None:
-    assert cairns("generate", verb).refused(f"cairns generate takes train, sample, evaluate; got {verb!r}.")
+def test_what_is_no_verb_is_refused(trigpoint: Call, verb: str) -> None:
+    assert trigpoint("generate", verb).refused(
+        f"trigpoint generate takes train, sample, evaluate; got {verb!r}."
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,23 +122,23 @@ def test_what_is_no_verb_is_refused(cairns: Call, verb: str) -> None:
         ("evaluate", ("--references", "--features", "--seed", "--json")),
     ],
 )
-def test_help_has_an_example(cairns: Call, verb: str, options: tuple[str, ...]) -> None:
-    said = cairns("generate", verb, "--help")
+def test_help_has_an_example(trigpoint: Call, verb: str, options: tuple[str, ...]) -> None:
+    said = trigpoint("generate", verb, "--help")
     assert said.code == 0
-    assert f"Example: cairns generate {verb}" in said.out
-    assert f"usage: cairns generate {verb}" in said.out
+    assert f"Example: trigpoint generate {verb}" in said.out
+    assert f"usage: trigpoint generate {verb}" in said.out
     assert all(option in said.out for option in options)
 
 
-def test_the_list_of_verbs_names_it(cairns: Call) -> None:
-    assert "generate    make new images on the structure of given ones" in cairns("--help").out
+def test_the_list_of_verbs_names_it(trigpoint: Call) -> None:
+    assert "generate    make new images on the structure of given ones" in trigpoint("--help").out
 
 
 # train
 
 
-def test_a_generator_from_a_shipped_model(cairns: Call, place: Path) -> None:
-    said = cairns(
+def test_a_generator_from_a_shipped_model(trigpoint: Call, place: Path) -> None:
+    said = trigpoint(
         "generate", "train", "digits-7", "threes", "--out", "new/run", "--steps", 3, "--seed", 5,
         "--threads", 1, "--set", *SMALL,
     )  # fmt: skip
@@ -152,38 +156,38 @@ def test_a_generator_from_a_shipped_model(cairns: Call, place: Path) -> None:
     assert first.startswith("Landmarks on generated images lie within ")
     assert re.fullmatch(r"Speed: \d+ images/s; peak memory \d+ MB\.", speed)
     assert report == "Report: new/run/report.html"
-    assert following == "Next:   cairns generate sample new/run --like IMAGE... --out made"
+    assert following == "Next:   trigpoint generate sample new/run --like IMAGE... --out made"
     # Every verb takes it as the landmark model.
-    said = cairns("detect", "new/run", "a.png", "--out", "found")
+    said = trigpoint("detect", "new/run", "a.png", "--out", "found")
     assert said.code == 0
     assert (place / "found/landmarks.csv").is_file()
 
 
 def test_a_generator_of_a_colour_run_from_options_in_front(
-    cairns: Call, colour_run: Run, photos: Path, place: Path
+    trigpoint: Call, colour_run: Run, photos: Path, place: Path
 ) -> None:
     """All the way: train, sample, evaluate."""
-    said = cairns(
+    said = trigpoint(
         "generate", "train", "--out", "run", "--steps", 2, "--threads", 1, colour_run.folder, photos,
         "--set", *SMALL[:2], *SMALL[3:],
     )  # fmt: skip
     assert said.code == 0, said
-    said = cairns("generate", "sample", "run", "--like", photos / "00.jpg", "--count", 2, "--out", "made")
+    said = trigpoint("generate", "sample", "run", "--like", photos / "00.jpg", "--count", 2, "--out", "made")
     assert said == (0, "2 samples of 1 image: made/grid.png\n", "")
     assert pixels_of(place / "made/00-1.png").shape == (32, 32, 3)
-    said = cairns("generate", "evaluate", "run", photos, "--references", 3, "--json")
+    said = trigpoint("generate", "evaluate", "run", photos, "--references", 3, "--json")
     assert json.loads(said.out)["references"] == 3
 
 
-def test_images_that_cannot_be_read_are_told(cairns: Call, place: Path) -> None:
+def test_images_that_cannot_be_read_are_told(trigpoint: Call, place: Path) -> None:
     (place / "threes/letter.png").write_text("Dear diary")
-    said = cairns("generate", "train", "digits-7", "threes", "--out", "run", "--steps", 1, "--threads", 1,
+    said = trigpoint("generate", "train", "digits-7", "threes", "--out", "run", "--steps", 1, "--threads", 1,
                   "--set", *SMALL)  # fmt: skip
     assert said.code == 0
     assert "Skipped 1 unreadable image: letter.png (not a readable image" in said.out
 
 
-def test_interrupted_and_resumed(cairns: Call, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_and_resumed(trigpoint: Call, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original, calls = training.gradients, 0
 
     def interrupted(*args: Any) -> Any:
@@ -194,23 +198,23 @@ def test_interrupted_and_resumed(cairns: Call, place: Path, monkeypatch: pytest.
         return original(*args)
 
     words = ("generate", "train", "digits-7", "threes", "--steps", 4, "--threads", 1)
-    assert cairns(*words, "--out", "calm", "--set", *SMALL).code == 0
+    assert trigpoint(*words, "--out", "calm", "--set", *SMALL).code == 0
     with monkeypatch.context() as patch:
         patch.setattr(training, "gradients", interrupted)
-        said = cairns(*words, "--out", "run", "--set", *SMALL)
+        said = trigpoint(*words, "--out", "run", "--set", *SMALL)
     assert said.code == 1
     assert said.out == ""
     assert "Stopped at step 2 of 4; everything is saved in run." in said.err
-    assert "Go on with: cairns generate train --out run --resume\n" in said.err
+    assert "Go on with: trigpoint generate train --out run --resume\n" in said.err
     assert not GeneratorRun(Path("run")).finished
     for verb in (("sample", "run", "--like", "a.png", "--out", "made"), ("evaluate", "run", "threes")):
-        said = cairns("generate", *verb)
+        said = trigpoint("generate", *verb)
         assert said.refused(
             "The run run is not finished: it has no generator.safetensors; go on with --resume."
         )
 
     for _ in range(2):  # the second time there is nothing left to do
-        said = cairns("generate", "train", "--out", "run", "--resume", "--threads", 1)
+        said = trigpoint("generate", "train", "--out", "run", "--resume", "--threads", 1)
         assert said.code == 0
         assert "Report: run/report.html" in said.out
         assert (place / "run/report.html").is_file()
@@ -218,13 +222,15 @@ def test_interrupted_and_resumed(cairns: Call, place: Path, monkeypatch: pytest.
         assert weights[0] == weights[1]
 
 
-def test_a_training_that_fails_says_why(cairns: Call, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_that_fails_says_why(
+    trigpoint: Call, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     original = training.gradients
     monkeypatch.setattr(training, "gradients", lambda *args: original(*args) | {"real": np.float64(math.nan)})
-    said = cairns("generate", "train", "digits-7", "threes", "--out", "run", "--steps", 4, "--threads", 1,
+    said = trigpoint("generate", "train", "digits-7", "threes", "--out", "run", "--steps", 4, "--threads", 1,
                   "--set", *SMALL)  # fmt: skip
     assert said.code == 1
-    assert said.err.startswith("cairns: Training stopped at step 0: ")
+    assert said.err.startswith("trigpoint: Training stopped at step 0: ")
     assert said.err.count("\n") == 1
 
 
@@ -256,10 +262,10 @@ TRAIN = ("generate", "train", "digits-7", "threes")
     ],
 )
 def test_bad_options_of_train_are_refused_in_one_sentence(
-    cairns: Call, place: Path, words: tuple[str, ...], expected: str
+    trigpoint: Call, place: Path, words: tuple[str, ...], expected: str
 ) -> None:
     before = files(place)
-    said = cairns(*words)
+    said = trigpoint(*words)
     assert said.refused(expected)
     assert said.out == ""
     assert files(place) == before
@@ -270,30 +276,32 @@ def test_bad_options_of_train_are_refused_in_one_sentence(
     [("--steps", "5"), ("--seed", "1"), ("--set", "gamma=0.7"), ("--preset", "paper")],
 )
 def test_a_resumed_run_keeps_its_settings(
-    cairns: Call, generator_run: GeneratorRun, words: tuple[str, ...]
+    trigpoint: Call, generator_run: GeneratorRun, words: tuple[str, ...]
 ) -> None:
-    said = cairns("generate", "train", "--out", generator_run.folder, "--resume", *words)
+    said = trigpoint("generate", "train", "--out", generator_run.folder, "--resume", *words)
     assert said.refused("A resumed run keeps its own settings: give --resume without others.")
 
 
 def test_a_run_that_exists_is_replaced_only_when_asked(
-    cairns: Call, generator_run: GeneratorRun, place: Path
+    trigpoint: Call, generator_run: GeneratorRun, place: Path
 ) -> None:
     shutil.copytree(generator_run.folder, place / "run")
     words = (*TRAIN, "--out", "run", "--threads", 1, "--steps", 1)
-    assert cairns(*words, "--set", *SMALL).refused("run already holds")
-    assert cairns(*words, "--overwrite", "--set", "steps=0").refused("steps must be at least 1")
+    assert trigpoint(*words, "--set", *SMALL).refused("run already holds")
+    assert trigpoint(*words, "--overwrite", "--set", "steps=0").refused("steps must be at least 1")
     assert GeneratorRun(Path("run")).model_file.read_bytes() == generator_run.model_file.read_bytes()
-    assert cairns(*words, "--overwrite", "--set", *SMALL).code == 0
+    assert trigpoint(*words, "--overwrite", "--set", *SMALL).code == 0
     assert GeneratorRun(Path("run")).settings().steps == 1
 
 
-def test_the_model_itself_is_never_replaced(cairns: Call, place: Path) -> None:
+def test_the_model_itself_is_never_replaced(trigpoint: Call, place: Path) -> None:
     shutil.copytree(ZOO / "digits-7", place / "model")
     words = ("generate", "train", "model", "threes", "--out", "model")
-    assert cairns(*words).refused("model already holds")
-    assert cairns(*words, "--overwrite").refused("model holds the model that the generator is for;")
-    assert cairns("generate", "train", "--out", "model", "--resume").refused("is no run of `cairns generate")
+    assert trigpoint(*words).refused("model already holds")
+    assert trigpoint(*words, "--overwrite").refused("model holds the model that the generator is for;")
+    assert trigpoint("generate", "train", "--out", "model", "--resume").refused(
+        "is no run of `trigpoint generate"
+    )
     assert Predictor.load("model").landmarks == 7
 
 
@@ -500,20 +508,22 @@ def test_more_samples_beside_those_that_are_there(sample: Call, place: Path) -> 
 
 
 @pytest.mark.parametrize("run", ["nowhere", "digits-7", "threes", str(ZOO / "digits-7")])
-def test_what_is_no_generator_is_refused(cairns: Call, place: Path, run: str) -> None:
-    said = cairns("generate", "sample", run, "--like", "a.png", "--out", "made")
-    assert said.refused("is no run of `cairns generate train`.")
-    assert cairns("generate", "evaluate", run, "threes").refused("is no run of `cairns generate train`.")
+def test_what_is_no_generator_is_refused(trigpoint: Call, place: Path, run: str) -> None:
+    said = trigpoint("generate", "sample", run, "--like", "a.png", "--out", "made")
+    assert said.refused("is no run of `trigpoint generate train`.")
+    assert trigpoint("generate", "evaluate", run, "threes").refused(
+        "is no run of `trigpoint generate train`."
+    )
     assert not (place / "made").exists()
 
 
-def test_a_damaged_generator_is_named(cairns: Call, generator_run: GeneratorRun, place: Path) -> None:
+def test_a_damaged_generator_is_named(trigpoint: Call, generator_run: GeneratorRun, place: Path) -> None:
     shutil.copytree(generator_run.folder, place / "run")
     whole = generator_run.model_file.read_bytes()
     (place / "run/generator.safetensors").write_bytes(whole[: len(whole) // 2])
     words = "run/generator.safetensors is damaged or no safetensors file"
-    assert cairns("generate", "sample", "run", "--like", "a.png", "--out", "made").refused(words)
-    assert cairns("generate", "evaluate", "run", "threes").refused(words)
+    assert trigpoint("generate", "sample", "run", "--like", "a.png", "--out", "made").refused(words)
+    assert trigpoint("generate", "evaluate", "run", "threes").refused(words)
 
 
 @pytest.mark.parametrize(
@@ -530,9 +540,9 @@ def test_a_damaged_generator_is_named(cairns: Call, generator_run: GeneratorRun,
     ],
 )
 def test_what_the_command_line_does_not_know(
-    cairns: Call, generator_run: GeneratorRun, place: Path, words: tuple[str, ...]
+    trigpoint: Call, generator_run: GeneratorRun, place: Path, words: tuple[str, ...]
 ) -> None:
-    said = cairns("generate", *(generator_run.folder if word == "RUN" else word for word in words))
+    said = trigpoint("generate", *(generator_run.folder if word == "RUN" else word for word in words))
     assert said.code == 2
     assert said.err
     assert "Traceback" not in said.err
@@ -571,13 +581,13 @@ def test_the_measures_as_json(evaluate: Call) -> None:
 
 
 def test_it_uses_the_test_images_of_a_source_that_has_some(
-    cairns: Call, colour_run: Run, faces: Path, place: Path
+    trigpoint: Call, colour_run: Run, faces: Path, place: Path
 ) -> None:
     """Of 12 faces to train with and 4 to test with: two references, two others."""
-    said = cairns("generate", "train", colour_run.folder, f"mtfl:{faces}", "--out", "run", "--steps", 1,
+    said = trigpoint("generate", "train", colour_run.folder, f"mtfl:{faces}", "--out", "run", "--steps", 1,
                   "--threads", 1, "--set", *SMALL[:2], *SMALL[3:])  # fmt: skip
     assert said.code == 0, said
-    said = cairns("generate", "evaluate", "run", f"mtfl:{faces}", "--json")
+    said = trigpoint("generate", "evaluate", "run", f"mtfl:{faces}", "--json")
     assert json.loads(said.out)["references"] == 2
 
 
@@ -602,6 +612,6 @@ def test_bad_options_of_evaluate_are_refused_in_one_sentence(
 
 
 def test_faces_need_another_package(evaluate: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cairns.evaluation.faces.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("trigpoint.evaluation.faces.importlib.util.find_spec", lambda name: None)
     said = evaluate("threes", "--references", 3, "--features", "dlib")
     assert said.refused("The package dlib is not installed; dlib's face models come with pip install")

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from cairns.training.progress import Progress
-from cairns.training.run import Run
+from trigpoint.training.progress import Progress
+from trigpoint.training.run import Run
 
-Call = Callable[..., Any]  # the fixture `cairns`
+Call = Callable[..., Any]  # the fixture `trigpoint`
 NAMES = [
     "\x1b[31m\x1b]0;title\x07.png",
     "line\nbreak\r.png",
@@ -54,22 +54,22 @@ def harmless(said: Any, code: int = 0) -> bool:
     return True
 
 
-def test_a_run_on_hostile_names(cairns: Call, hostile: Path, tmp_path: Path) -> None:
-    said = cairns("data", "inspect", hostile, "--json", tmp_path / "found.json")
+def test_a_run_on_hostile_names(trigpoint: Call, hostile: Path, tmp_path: Path) -> None:
+    said = trigpoint("data", "inspect", hostile, "--json", tmp_path / "found.json")
     assert harmless(said)
     assert r"\x1b[31m\x1b]0;title\x07.png" in said.out
     assert json.loads((tmp_path / "found.json").read_text())["images"] == 2 * len(NAMES) - 1
-    said = cairns("train", hostile, "--out", tmp_path / NAMES[9], "--preset", "tiny-5", "--steps", 4)
+    said = trigpoint("train", hostile, "--out", tmp_path / NAMES[9], "--preset", "tiny-5", "--steps", 4)
     assert harmless(said, 2)
     assert "is not UTF-8" in said.err
     run = hostile.with_name("run " + hostile.name.replace("\udcff", "\x07"))
     values = ["train.recalibration_images=64", "train.batch_size=4"]
-    said = cairns("train", hostile, "--out", run, "--preset", "tiny-5", "--steps", 4, "--set", *values)
+    said = trigpoint("train", hostile, "--out", run, "--preset", "tiny-5", "--steps", 4, "--set", *values)
     assert harmless(said)
     assert "Skipped 10 unreadable images: " in said.out
     for words in (["report", run], ["name", run], ["train", "--out", run, "--resume"]):
-        assert harmless(cairns(*words))
-    assert harmless(cairns("fit", run, hostile, "--out", tmp_path / "k.json"), 2)
+        assert harmless(trigpoint(*words))
+    assert harmless(trigpoint("fit", run, hostile, "--out", tmp_path / "k.json"), 2)
     for name in ("report.html", "README.md"):
         assert harmless_text((run / name).read_text("utf-8"))
 
@@ -80,7 +80,7 @@ def harmless_text(text: str) -> bool:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_one_sentence_about_a_hostile_word(cairns: Call, tiny_run: Run, name: str, tmp_path: Path) -> None:
+def test_one_sentence_about_a_hostile_word(trigpoint: Call, tiny_run: Run, name: str, tmp_path: Path) -> None:
     missing = tmp_path / "nothing" / name
     for words in (
         ["data", "inspect", missing],
@@ -92,7 +92,7 @@ def test_one_sentence_about_a_hostile_word(cairns: Call, tiny_run: Run, name: st
         ["data", "inspect", f"--{name}"],
         [name],
     ):
-        assert harmless(cairns(*words), 2)
+        assert harmless(trigpoint(*words), 2)
 
 
 def test_progress_on_a_terminal_is_no_markup(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -108,7 +108,7 @@ def test_progress_on_a_terminal_is_no_markup(monkeypatch: pytest.MonkeyPatch, ca
 FIFOS = """
 import json, os, sys
 from pathlib import Path
-from cairns.cli import main
+from trigpoint.cli import main
 
 run, folder = sys.argv[1], Path(sys.argv[2])
 os.chdir(folder)

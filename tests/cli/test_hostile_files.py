@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from cairns.training.run import Run
+from trigpoint.training.run import Run
 
-Call = Callable[..., Any]  # the fixture `cairns`
+Call = Callable[..., Any]  # the fixture `trigpoint`
 
 
 class Runs:
@@ -53,14 +53,14 @@ def hostile_project(folder: Path, marker: Path, layout: str, how: str) -> Path:
 @pytest.mark.parametrize("how", ["system", "exec"])
 @pytest.mark.parametrize("verb", ["inspect", "fit"])
 def test_a_table_whose_attribute_runs_a_command_is_refused(
-    cairns: Call, tiny_run: Run, tmp_path: Path, verb: str, how: str
+    trigpoint: Call, tiny_run: Run, tmp_path: Path, verb: str, how: str
 ) -> None:
     project = hostile_project(tmp_path / "project", tmp_path / "ran", "table", how)
     words = f"deeplabcut:{project}"
     if verb == "inspect":
-        said = cairns("data", "inspect", words)
+        said = trigpoint("data", "inspect", words)
     else:
-        said = cairns("fit", tiny_run.folder, words, "--out", tmp_path / "keypoints.json")
+        said = trigpoint("fit", tiny_run.folder, words, "--out", tmp_path / "keypoints.json")
     assert not (tmp_path / "ran").exists()
     assert said.refused(
         "its attribute non_index_axes is a pickle with the instruction GLOBAL, which could run code"
@@ -68,10 +68,10 @@ def test_a_table_whose_attribute_runs_a_command_is_refused(
     assert not (tmp_path / "keypoints.json").exists()
 
 
-def test_an_attribute_that_says_nothing_is_not_looked_at(cairns: Call, tmp_path: Path) -> None:
+def test_an_attribute_that_says_nothing_is_not_looked_at(trigpoint: Call, tmp_path: Path) -> None:
     """Of the fixed layout the names are no pickles."""
     project = hostile_project(tmp_path / "project", tmp_path / "ran", "fixed", "system")
-    said = cairns("data", "inspect", f"deeplabcut:{project}")
+    said = trigpoint("data", "inspect", f"deeplabcut:{project}")
     assert not (tmp_path / "ran").exists()
     assert said.code == 0
     assert "2 annotated landmarks, complete on 6 images" in said.out

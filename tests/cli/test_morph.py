@@ -1,4 +1,4 @@
-"""`cairns morph`: what it writes, says and refuses."""
+"""`trigpoint morph`: what it writes, says and refuses."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from cairns.editing.editor import Editor
-from cairns.editing.photo import put_back
-from cairns.editing.render import TILE, enlarge
-from cairns.sources.images import read_image
-from cairns.training.run import Run
+from trigpoint.editing.editor import Editor
+from trigpoint.editing.photo import put_back
+from trigpoint.editing.render import TILE, enlarge
+from trigpoint.sources.images import read_image
+from trigpoint.training.run import Run
 
-Call = Callable[..., Any]  # the fixture `cairns`
+Call = Callable[..., Any]  # the fixture `trigpoint`
 
 
 @pytest.fixture
@@ -34,11 +34,11 @@ def editor(colour_run: Run) -> Editor:
 
 
 @pytest.fixture
-def morph(cairns: Call, colour_run: Run, place: Path) -> Call:
-    """`cairns morph` from one photo to another."""
+def morph(trigpoint: Call, colour_run: Run, place: Path) -> Call:
+    """`trigpoint morph` from one photo to another."""
 
     def call(*words: object, model: Path = colour_run.folder) -> object:
-        return cairns("morph", model, "photos/01.png", "photos/05.png", *words)
+        return trigpoint("morph", model, "photos/01.png", "photos/05.png", *words)
 
     return call
 
@@ -166,20 +166,20 @@ def test_bad_options_are_refused_in_one_sentence(
     assert files(place) == before
 
 
-def test_an_image_that_cannot_be_read_is_named(cairns: Call, colour_run: Run, place: Path) -> None:
+def test_an_image_that_cannot_be_read_is_named(trigpoint: Call, colour_run: Run, place: Path) -> None:
     (place / "letter.png").write_text("Dear diary")
     for name, expected in (
         ("letter.png", "letter.png: not a readable"),
         ("no.png", "There is no file no.png."),
     ):
         for start, end in ((name, "photos/01.png"), ("photos/01.png", name)):
-            said = cairns("morph", colour_run.folder, start, end, "--out", "a.png")
+            said = trigpoint("morph", colour_run.folder, start, end, "--out", "a.png")
             assert said.refused(expected)
     assert not (place / "a.png").exists()
 
 
-def test_a_model_that_does_not_exist(cairns: Call, place: Path) -> None:
-    said = cairns("morph", "nothing", "photos/01.png", "photos/05.png", "--out", "a.png")
+def test_a_model_that_does_not_exist(trigpoint: Call, place: Path) -> None:
+    said = trigpoint("morph", "nothing", "photos/01.png", "photos/05.png", "--out", "a.png")
     assert said.refused("no run folder nothing")
 
 
@@ -202,7 +202,7 @@ def test_a_file_is_replaced_only_when_asked(morph: Call, place: Path, name: str)
     assert (place / name).read_bytes() != b"mine"
 
 
-def test_help_has_an_example(cairns: Call) -> None:
-    said = cairns("morph", "--help")
+def test_help_has_an_example(trigpoint: Call) -> None:
+    said = trigpoint("morph", "--help")
     assert said.code == 0
-    assert "Example: cairns morph" in said.out
+    assert "Example: trigpoint morph" in said.out

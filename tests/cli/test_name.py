@@ -1,4 +1,4 @@
-"""`cairns name`: names that stay with the run."""
+"""`trigpoint name`: names that stay with the run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cairns.predictor import Predictor
-from cairns.training.run import Run
+from trigpoint.predictor import Predictor
+from trigpoint.training.run import Run
 
-Call = Callable[..., Any]  # the fixture `cairns`
+Call = Callable[..., Any]  # the fixture `trigpoint`
 
 
 @pytest.fixture
@@ -23,40 +23,40 @@ def run(colour_run: Run, tmp_path: Path) -> Run:
     return Run(tmp_path / "run")
 
 
-def test_names_are_given_listed_and_taken_away(cairns: Call, run: Run) -> None:
-    assert cairns("name", run.folder) == (0, "   0\n   1\n   2\n   3\n", "")
-    said = cairns("name", run.folder, "3=snout", "1= tail base ")
+def test_names_are_given_listed_and_taken_away(trigpoint: Call, run: Run) -> None:
+    assert trigpoint("name", run.folder) == (0, "   0\n   1\n   2\n   3\n", "")
+    said = trigpoint("name", run.folder, "3=snout", "1= tail base ")
     assert said == (0, "   0\n   1  tail base\n   2\n   3  snout\n", "")
-    assert cairns("name", run.folder).out == said.out
+    assert trigpoint("name", run.folder).out == said.out
     assert Predictor.load(run.folder).names == ("0", "tail base", "2", "snout")
-    assert cairns("name", run.folder, "1=").out == "   0\n   1\n   2\n   3  snout\n"
+    assert trigpoint("name", run.folder, "1=").out == "   0\n   1\n   2\n   3  snout\n"
     assert run.names() == ["0", "1", "2", "snout"]
 
 
-def test_the_rest_of_the_run_stays_as_it_was(cairns: Call, run: Run) -> None:
+def test_the_rest_of_the_run_stays_as_it_was(trigpoint: Call, run: Run) -> None:
     before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
     meta = run.meta()
     assert "names" not in meta
-    assert cairns("name", run.folder, "0=a=b").code == 0
+    assert trigpoint("name", run.folder, "0=a=b").code == 0
     assert run.meta() == meta | {"names": {"0": "a=b"}}
     after = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
     assert after | {run.config_file: before[run.config_file]} == before
-    assert cairns("name", run.folder, "0=").code == 0
+    assert trigpoint("name", run.folder, "0=").code == 0
     assert run.meta() == meta | {"names": {}}
 
 
-def test_listing_writes_nothing(cairns: Call, run: Run) -> None:
+def test_listing_writes_nothing(trigpoint: Call, run: Run) -> None:
     before = run.config_file.stat()
-    assert cairns("name", run.folder).code == 0
+    assert trigpoint("name", run.folder).code == 0
     after = run.config_file.stat()
     assert (after.st_mtime_ns, after.st_ino) == (before.st_mtime_ns, before.st_ino)
 
 
-def test_two_names_may_change_places(cairns: Call, run: Run) -> None:
+def test_two_names_may_change_places(trigpoint: Call, run: Run) -> None:
     run.rename(["left", "right", "2", "3"])
-    assert cairns("name", run.folder, "0=right", "1=left").code == 0
+    assert trigpoint("name", run.folder, "0=right", "1=left").code == 0
     assert run.names() == ["right", "left", "2", "3"]
-    assert cairns("name", run.folder, "2=3", "3=2").code == 0
+    assert trigpoint("name", run.folder, "2=3", "3=2").code == 0
     assert run.names() == ["right", "left", "3", "2"]
 
 
@@ -78,18 +78,18 @@ def test_two_names_may_change_places(cairns: Call, run: Run) -> None:
     ],
 )
 def test_bad_names_are_refused_and_change_nothing(
-    cairns: Call, run: Run, words: list[str], expected: str
+    trigpoint: Call, run: Run, words: list[str], expected: str
 ) -> None:
     before = run.config_file.read_bytes()
-    said = cairns("name", run.folder, *words)
+    said = trigpoint("name", run.folder, *words)
     assert said.code == 2
     assert expected in said.err
     assert "Traceback" not in said.err
     assert run.config_file.read_bytes() == before
 
 
-def test_only_a_run_has_landmarks_to_name(cairns: Call, tmp_path: Path) -> None:
-    assert cairns("name", tmp_path, "1=a").refused("is no run folder")
+def test_only_a_run_has_landmarks_to_name(trigpoint: Call, tmp_path: Path) -> None:
+    assert trigpoint("name", tmp_path, "1=a").refused("is no run folder")
     (tmp_path / "config.json").write_text(json.dumps({"other": "program"}))
-    assert cairns("name", tmp_path, "1=a").refused("is not the config.json of a run")
+    assert trigpoint("name", tmp_path, "1=a").refused("is not the config.json of a run")
     assert json.loads((tmp_path / "config.json").read_text()) == {"other": "program"}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cairns.training.run import Run
+from trigpoint.training.run import Run
 
-Call = Callable[..., Any]  # the fixture `cairns`
+Call = Callable[..., Any]  # the fixture `trigpoint`
 
 
 @pytest.fixture
@@ -37,10 +37,10 @@ def inputs(tmp_path: Path, make_photos: Callable[..., Path]) -> Path:
         "morph {model} {photo} {photo} --out {photo} --overwrite",
     ],
 )
-def test_an_input_is_not_written_over(cairns: Call, colour_run: Run, inputs: Path, words: str) -> None:
+def test_an_input_is_not_written_over(trigpoint: Call, colour_run: Run, inputs: Path, words: str) -> None:
     names = {"model": colour_run.folder, "folder": inputs}
     names |= {"photo": inputs / "03.png", "table": inputs / "labels.csv"}
     before = {file: file.read_bytes() for file in inputs.iterdir()}
-    said = cairns(*[word.format(**names) for word in words.split()])
+    said = trigpoint(*[word.format(**names) for word in words.split()])
     assert said.refused("is read, and is not written over; choose another name.")
     assert {file: file.read_bytes() for file in inputs.iterdir()} == before

@@ -1,4 +1,4 @@
-"""`cairns studio`: the address it prints, the port it takes, and how it ends."""
+"""`trigpoint studio`: the address it prints, the port it takes, and how it ends."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ import uvicorn
 from PIL import Image
 from starlette.applications import Starlette
 
-from cairns.cli import studio
-from cairns.editing.editor import Editor
-from cairns.generation.config import GeneratorConfig
-from cairns.generation.networks import Adversaries
-from cairns.generation.run import GeneratorRun
-from cairns.generation.sampler import Sampler
-from cairns.studio import server
-from cairns.studio.server import HELD, Studio
-from cairns.studio.serving import LOOPBACK
-from cairns.training.checkpoint import save_tensors
-from cairns.training.run import Run
+from trigpoint.cli import studio
+from trigpoint.editing.editor import Editor
+from trigpoint.generation.config import GeneratorConfig
+from trigpoint.generation.networks import Adversaries
+from trigpoint.generation.run import GeneratorRun
+from trigpoint.generation.sampler import Sampler
+from trigpoint.studio import server
+from trigpoint.studio.server import HELD, Studio
+from trigpoint.studio.serving import LOOPBACK
+from trigpoint.training.checkpoint import save_tensors
+from trigpoint.training.run import Run
 
 
 class Started:
@@ -88,7 +88,7 @@ def busy() -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def untrained(colour_run: Run, tmp_path_factory: pytest.TempPathFactory) -> GeneratorRun:
-    """What `cairns generate train` leaves, but not trained; for the model of colour_run. Do not change it."""
+    """What `trigpoint generate train` leaves, but not trained; for the model of colour_run. Do not change it."""
     run = GeneratorRun(tmp_path_factory.mktemp("generator") / "run")
     settings = GeneratorConfig(latent=8, width=8, critic_width=8, critic_hidden=8)
     run.begin(settings, ["photos"], colour_run)
@@ -104,9 +104,9 @@ def address_in(text: str) -> str:
 
 
 def test_the_address_is_printed_and_opened(
-    cairns: Callable[..., Any], colour_run: Run, started: Started, opened: list[str]
+    trigpoint: Callable[..., Any], colour_run: Run, started: Started, opened: list[str]
 ) -> None:
-    said = cairns("studio", colour_run.folder, "--port", 0)
+    said = trigpoint("studio", colour_run.folder, "--port", 0)
     assert said.code == 0
     assert said.err == ""
     assert address_in(said.out) == f"http://127.0.0.1:{started.port}/"
@@ -114,18 +114,18 @@ def test_the_address_is_printed_and_opened(
 
 
 def test_the_browser_may_be_left_alone(
-    cairns: Callable[..., Any], colour_run: Run, started: Started, opened: list[str]
+    trigpoint: Callable[..., Any], colour_run: Run, started: Started, opened: list[str]
 ) -> None:
-    said = cairns("studio", colour_run.folder, "--port", 0, "--no-browser")
+    said = trigpoint("studio", colour_run.folder, "--port", 0, "--no-browser")
     assert address_in(said.out)
     assert opened == []
 
 
 def test_images_are_opened_under_their_names(
-    cairns: Callable[..., Any], colour_run: Run, photos: Path, started: Started
+    trigpoint: Callable[..., Any], colour_run: Run, photos: Path, started: Started
 ) -> None:
     images = (photos / "01.png", photos / "00.jpg")
-    assert cairns("studio", colour_run.folder, *images, "--port", 0, "--no-browser").code == 0
+    assert trigpoint("studio", colour_run.folder, *images, "--port", 0, "--no-browser").code == 0
     (made,) = started.studios
     assert [image.name for image in made.opened.values()] == ["01.png", "00.jpg"]
     assert [image.size for image in made.opened.values()] == [(48, 36)] * 2
@@ -133,10 +133,10 @@ def test_images_are_opened_under_their_names(
 
 
 def test_a_generator_s_run_makes_new_appearances(
-    cairns: Callable[..., Any], untrained: GeneratorRun, colour_run: Run, photos: Path, started: Started
+    trigpoint: Callable[..., Any], untrained: GeneratorRun, colour_run: Run, photos: Path, started: Started
 ) -> None:
     words = ("studio", untrained.folder, photos / "01.png", "--port", 0, "--no-browser")
-    assert cairns(*words).code == 0
+    assert trigpoint(*words).code == 0
     (made,) = started.studios
     (code,) = [image.code for image in made.opened.values()]
     landmarks = Editor.load(colour_run.folder).encode(photos / "01.png").landmarks
@@ -146,28 +146,28 @@ def test_a_generator_s_run_makes_new_appearances(
     np.testing.assert_array_equal(made.maker({"seed": 5})([code]), expected)
 
 
-def test_other_models_make_none(cairns: Callable[..., Any], colour_run: Run, started: Started) -> None:
-    assert cairns("studio", colour_run.folder, "--port", 0, "--no-browser").code == 0
+def test_other_models_make_none(trigpoint: Callable[..., Any], colour_run: Run, started: Started) -> None:
+    assert trigpoint("studio", colour_run.folder, "--port", 0, "--no-browser").code == 0
     (made,) = started.studios
     assert made.sampler is None
 
 
 def test_a_generator_that_is_not_finished(
-    cairns: Callable[..., Any], untrained: GeneratorRun, tmp_path: Path, started: Started
+    trigpoint: Callable[..., Any], untrained: GeneratorRun, tmp_path: Path, started: Started
 ) -> None:
     folder = shutil.copytree(untrained.folder, tmp_path / "run")
     (folder / "generator.safetensors").unlink()
-    said = cairns("studio", folder, "--port", 0, "--no-browser")
+    said = trigpoint("studio", folder, "--port", 0, "--no-browser")
     assert said.refused(f"The run {folder} is not finished: it has no generator.safetensors")
     assert started.studios == []
 
 
 def test_others_need_a_token(
-    cairns: Callable[..., Any], colour_run: Run, started: Started, monkeypatch: pytest.MonkeyPatch
+    trigpoint: Callable[..., Any], colour_run: Run, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "Box")
     for _ in range(2):
-        said = cairns("studio", colour_run.folder, "--host", "0.0.0.0", "--port", 0, "--no-browser")
+        said = trigpoint("studio", colour_run.folder, "--host", "0.0.0.0", "--port", 0, "--no-browser")
         address = urlsplit(address_in(said.out))
         assert (address.hostname, address.port) == ("0.0.0.0", started.port)
         assert parse_qs(address.query)["token"] == [started.studios[-1].token]
@@ -178,16 +178,16 @@ def test_others_need_a_token(
 
 
 def test_the_next_port_is_taken_if_one_is_in_use(
-    cairns: Callable[..., Any], colour_run: Run, started: Started, busy: int
+    trigpoint: Callable[..., Any], colour_run: Run, started: Started, busy: int
 ) -> None:
-    said = cairns("studio", colour_run.folder, "--port", busy, "--no-browser")
+    said = trigpoint("studio", colour_run.folder, "--port", busy, "--no-browser")
     assert said.code == 0
     assert busy < started.port <= busy + 20
     assert urlsplit(address_in(said.out)).port == started.port
 
 
 def test_all_ports_in_use(
-    cairns: Callable[..., Any], colour_run: Run, started: Started, monkeypatch: pytest.MonkeyPatch
+    trigpoint: Callable[..., Any], colour_run: Run, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[int] = []
 
@@ -197,61 +197,61 @@ def test_all_ports_in_use(
             raise OSError(98, "Address already in use")
 
     monkeypatch.setattr(studio.socket, "socket", Taken)
-    said = cairns("studio", colour_run.folder, "--port", 50_000, "--no-browser")
+    said = trigpoint("studio", colour_run.folder, "--port", 50_000, "--no-browser")
     assert said.refused("Ports 50000 to 50020 are all in use; choose another with --port.")
     assert tried == list(range(50_000, 50_021))
     tried.clear()
-    assert cairns("studio", colour_run.folder, "--port", 65_530).refused("Ports 65530 to 65535")
+    assert trigpoint("studio", colour_run.folder, "--port", 65_530).refused("Ports 65530 to 65535")
     assert tried == list(range(65_530, 65_536))
 
 
 def test_a_port_for_which_one_has_no_right(
-    cairns: Callable[..., Any], colour_run: Run, started: Started, monkeypatch: pytest.MonkeyPatch
+    trigpoint: Callable[..., Any], colour_run: Run, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Forbidden(socket.socket):
         def bind(self, address: tuple[str, int]) -> None:
             raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(studio.socket, "socket", Forbidden)
-    assert cairns("studio", colour_run.folder, "--port", 80).refused(
+    assert trigpoint("studio", colour_run.folder, "--port", 80).refused(
         "Port 80 needs more rights; choose one above 1023."
     )
 
 
 @pytest.mark.parametrize("port", [-1, 65_536, 10**9])
 def test_a_port_that_is_none(
-    cairns: Callable[..., Any], colour_run: Run, started: Started, port: int
+    trigpoint: Callable[..., Any], colour_run: Run, started: Started, port: int
 ) -> None:
-    assert cairns("studio", colour_run.folder, f"--port={port}").refused(
+    assert trigpoint("studio", colour_run.folder, f"--port={port}").refused(
         f"--port must be between 0 and 65535; got {port}."
     )
 
 
 def test_an_address_that_is_not_this_computer_s(
-    cairns: Callable[..., Any], colour_run: Run, started: Started
+    trigpoint: Callable[..., Any], colour_run: Run, started: Started
 ) -> None:
-    said = cairns("studio", colour_run.folder, "--host", "192.0.2.1", "--port", 0)
+    said = trigpoint("studio", colour_run.folder, "--host", "192.0.2.1", "--port", 0)
     assert said.refused("Cannot listen on 192.0.2.1: ")
 
 
 @pytest.mark.parametrize("missing", ["uvicorn", "starlette"])
 def test_what_is_missing_is_named(
-    cairns: Callable[..., Any], colour_run: Run, monkeypatch: pytest.MonkeyPatch, missing: str
+    trigpoint: Callable[..., Any], colour_run: Run, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == missing]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, "cairns.studio.server", raising=False)
+    monkeypatch.delitem(sys.modules, "trigpoint.studio.server", raising=False)
     monkeypatch.setitem(sys.modules, missing, None)
-    said = cairns("studio", colour_run.folder)
-    assert said.refused(f"The studio needs {missing}: pip install 'cairns[studio]'.")
+    said = trigpoint("studio", colour_run.folder)
+    assert said.refused(f"The studio needs {missing}: pip install 'trigpoint[studio]'.")
 
 
-def test_a_model_that_is_none(cairns: Callable[..., Any], tmp_path: Path, started: Started) -> None:
-    assert cairns("studio", tmp_path / "nothing").refused("There is no run folder")
+def test_a_model_that_is_none(trigpoint: Callable[..., Any], tmp_path: Path, started: Started) -> None:
+    assert trigpoint("studio", tmp_path / "nothing").refused("There is no run folder")
 
 
 def test_images_that_cannot_be_opened_are_named(
-    cairns: Callable[..., Any], colour_run: Run, tmp_path: Path, started: Started
+    trigpoint: Callable[..., Any], colour_run: Run, tmp_path: Path, started: Started
 ) -> None:
     small, text, missing = tmp_path / "small.png", tmp_path / "text.png", tmp_path / "missing.png"
     Image.new("RGB", (4, 4)).save(small)
@@ -262,13 +262,13 @@ def test_images_that_cannot_be_opened_are_named(
         (missing, f"There is no file {missing}."),
         (tmp_path, f"There is no file {tmp_path}."),
     ):
-        assert cairns("studio", colour_run.folder, path, "--port", 0, "--no-browser").refused(words)
+        assert trigpoint("studio", colour_run.folder, path, "--port", 0, "--no-browser").refused(words)
 
 
 def test_no_image_is_left_out_in_silence(
-    cairns: Callable[..., Any], colour_run: Run, photos: Path, started: Started
+    trigpoint: Callable[..., Any], colour_run: Run, photos: Path, started: Started
 ) -> None:
-    said = cairns("studio", colour_run.folder, *[photos / "01.png"] * (HELD + 1))
+    said = trigpoint("studio", colour_run.folder, *[photos / "01.png"] * (HELD + 1))
     assert said.refused(f"The studio holds {HELD} images at a time; got {HELD + 1}.")
 
 
@@ -276,7 +276,7 @@ def test_no_image_is_left_out_in_silence(
 def running(*words: object) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A studio in a process of its own, and its port."""
     verb = ["studio", *map(str, words), "--port", "0", "--no-browser"]
-    program = f"import sys; from cairns.cli import main; sys.exit(main({verb!r}))"
+    program = f"import sys; from trigpoint.cli import main; sys.exit(main({verb!r}))"
     child = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

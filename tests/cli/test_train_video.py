@@ -1,4 +1,4 @@
-"""`cairns train` on videos and from another model, and `cairns data inspect` on videos."""
+"""`trigpoint train` on videos and from another model, and `trigpoint data inspect` on videos."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from cairns import api
-from cairns.cli.train import FLOW
-from cairns.config import Config, VideoConfig, to_dict, with_steps
-from cairns.errors import CairnsError
-from cairns.files.videos import VideoWriter
-from cairns.presets import preset
-from cairns.sources import figures
-from cairns.training import flows, loop, schedule
-from cairns.training.checkpoint import load_tensors
-from cairns.training.run import Run
+from trigpoint import api
+from trigpoint.cli.train import FLOW
+from trigpoint.config import Config, VideoConfig, to_dict, with_steps
+from trigpoint.errors import TrigpointError
+from trigpoint.files.videos import VideoWriter
+from trigpoint.presets import preset
+from trigpoint.sources import figures
+from trigpoint.training import flows, loop, schedule
+from trigpoint.training.checkpoint import load_tensors
+from trigpoint.training.run import Run
 
-Call = Callable[..., Any]  # the fixture `cairns`
+Call = Callable[..., Any]  # the fixture `trigpoint`
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Tracks are kept below a home of the test's own. Reports take time and are tested elsewhere."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("cairns.report.write_report", lambda run: None)
+    monkeypatch.setattr("trigpoint.report.write_report", lambda run: None)
     return tmp_path / "home"
 
 
@@ -72,14 +72,14 @@ def walker(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def train(cairns: Call, tmp_path: Path, micro_colour: Config) -> Call:
-    """`cairns train` of a very small model for two steps into a folder `run`."""
+def train(trigpoint: Call, tmp_path: Path, micro_colour: Config) -> Call:
+    """`trigpoint train` of a very small model for two steps into a folder `run`."""
     file = tmp_path / "micro.json"
     file.write_text(json.dumps(to_dict(micro_colour)))
 
     def call(*words: object) -> Any:
         out = () if "--out" in words else ("--out", tmp_path / "run")
-        return cairns("train", *words, *out, "--config", file, "--steps", 2, "--threads", 1)
+        return trigpoint("train", *words, *out, "--config", file, "--steps", 2, "--threads", 1)
 
     return call
 
@@ -112,11 +112,11 @@ def test_options_of_videos_reach_the_config_and_the_images(train: Call, videos: 
     assert run.summary()["temporal"]["frames"] == 20  # measured on frames that follow each other
     with np.load(run.samples_file) as kept:
         assert (kept["pixels"][:, 0, 0] == 128).all()
-    assert list((tmp_path / "home" / ".cache" / "cairns" / "tracks").glob("*.npz"))
+    assert list((tmp_path / "home" / ".cache" / "trigpoint" / "tracks").glob("*.npz"))
 
 
 def test_a_resumed_run_samples_as_it_did(
-    cairns: Call, train: Call, videos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trigpoint: Call, train: Call, videos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def break_off(*_: object) -> None:
         raise KeyboardInterrupt
@@ -124,10 +124,10 @@ def test_a_resumed_run_samples_as_it_did(
     with monkeypatch.context() as patch:
         patch.setattr(loop, "split", break_off)
         assert train(videos, "--frames", 5, "--crop", "0,0,48,48").code == 1
-    said = cairns("train", "--out", tmp_path / "run", "--resume", "--threads", 1)
+    said = trigpoint("train", "--out", tmp_path / "run", "--resume", "--threads", 1)
     assert said.code == 0, said.err
     assert Run(tmp_path / "run").summary()["train_images"] == 10
-    refused = cairns("train", "--out", tmp_path / "run", "--resume", "--every", 2)
+    refused = trigpoint("train", "--out", tmp_path / "run", "--resume", "--every", 2)
     assert refused.refused("A resumed run keeps its own config")
 
 
@@ -153,16 +153,16 @@ def test_a_video_that_cannot_be_read_is_named(train: Call, videos: Path, tmp_pat
     ],
 )
 def test_impossible_options_are_refused(
-    cairns: Call, train: Call, videos: Path, tmp_path: Path, options: tuple, words: str
+    trigpoint: Call, train: Call, videos: Path, tmp_path: Path, options: tuple, words: str
 ) -> None:
     assert train(videos, *options).refused(words)
     assert not (tmp_path / "run").exists()
-    assert cairns("data", "inspect", videos, *options).refused(words)
+    assert trigpoint("data", "inspect", videos, *options).refused(words)
 
 
 @pytest.mark.parametrize("verb", [("train",), ("data", "inspect")])
-def test_help_lists_the_options_of_videos(cairns: Call, verb: tuple[str, ...]) -> None:
-    said = cairns(*verb, "--help")
+def test_help_lists_the_options_of_videos(trigpoint: Call, verb: tuple[str, ...]) -> None:
+    said = trigpoint(*verb, "--help")
     assert said.code == 0
     for option in ("--every INT", "--frames INT", "--crop ", "--background {keep,grey,mean}", "--follow"):
         assert option in said.out
@@ -244,7 +244,7 @@ def test_flow_needs_frames_that_are_five_apart(train: Call, walker: Path, tmp_pa
 
 
 def test_an_interrupted_flow_goes_on(
-    cairns: Call, train: Call, walker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trigpoint: Call, train: Call, walker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert train(walker, "--flow", "--out", tmp_path / "calm").code == 0
     calls: list[None] = []
@@ -259,7 +259,7 @@ def test_an_interrupted_flow_goes_on(
     monkeypatch.setattr(flows, "farneback", interrupted)
     said = train(walker, "--flow")
     assert (said.code, "interrupted" in said.err) == (1, True)
-    said = cairns("train", "--out", tmp_path / "run", "--resume", "--threads", 1)
+    said = trigpoint("train", "--out", tmp_path / "run", "--resume", "--threads", 1)
     assert said.code == 0, said.err
     assert Run(tmp_path / "run").model_file.read_bytes() == Run(tmp_path / "calm").model_file.read_bytes()
 
@@ -286,12 +286,12 @@ def test_a_model_is_trained_further_gently(name: str) -> None:
 
 
 def test_from_starts_with_the_model_s_weights(
-    cairns: Call, colour_run: Run, videos: Path, tmp_path: Path
+    trigpoint: Call, colour_run: Run, videos: Path, tmp_path: Path
 ) -> None:
     """With a learning rate of next to nothing they stay."""
     still = ("--set", "train.learning_rate=1e-12", "train.weight_decay=0")
     words = ("train", videos, "--from", colour_run.folder, "--frames", 4, "--threads", 1)
-    said = cairns(*words, "--out", tmp_path / "run", *still)
+    said = trigpoint(*words, "--out", tmp_path / "run", *still)
     assert said.code == 0, said.err
     run = Run(tmp_path / "run")
     assert run.config().train.steps == 4  # of 12
@@ -302,7 +302,7 @@ def test_from_starts_with_the_model_s_weights(
     assert len(weights) > 10
     for name in weights:
         torch.testing.assert_close(after[name], before[name], atol=1e-9, rtol=0)
-    moved = cairns(*words, "--out", tmp_path / "moved", "--steps", 3)
+    moved = trigpoint(*words, "--out", tmp_path / "moved", "--steps", 3)
     assert moved.code == 0, moved.err
     trained = load_tensors(Run(tmp_path / "moved").model_file)[0]
     assert any(not torch.equal(trained[name], before[name]) for name in weights)
@@ -311,22 +311,22 @@ def test_from_starts_with_the_model_s_weights(
 
 @pytest.mark.parametrize("options", [("--landmarks", 5), ("--preset", "tiny-5"), ("--config", "micro.json")])
 def test_from_keeps_landmarks_and_config(
-    cairns: Call, colour_run: Run, photos: Path, tmp_path: Path, options: tuple
+    trigpoint: Call, colour_run: Run, photos: Path, tmp_path: Path, options: tuple
 ) -> None:
-    said = cairns("train", photos, "--from", colour_run.folder, "--out", tmp_path / "run", *options)
+    said = trigpoint("train", photos, "--from", colour_run.folder, "--out", tmp_path / "run", *options)
     assert said.refused("trained further keeps its landmarks and its config; it can teach fewer")
     assert not (tmp_path / "run").exists()
 
 
-def test_from_what_is_no_model(cairns: Call, colour_run: Run, photos: Path, tmp_path: Path) -> None:
+def test_from_what_is_no_model(trigpoint: Call, colour_run: Run, photos: Path, tmp_path: Path) -> None:
     words = ("train", photos, "--out", tmp_path / "run", "--from")
-    assert cairns(*words, tmp_path / "nowhere").refused("There is no run folder")
-    assert cairns(*words, photos).refused("is no run folder: it has no config.json")
+    assert trigpoint(*words, tmp_path / "nowhere").refused("There is no run folder")
+    assert trigpoint(*words, photos).refused("is no run folder: it has no config.json")
     assert not (tmp_path / "run").exists()
 
 
 def test_from_a_model_that_is_not_finished_or_does_not_fit_loses_no_run(
-    cairns: Call, colour_run: Run, photos: Path, tmp_path: Path
+    trigpoint: Call, colour_run: Run, photos: Path, tmp_path: Path
 ) -> None:
     """Also not the one that was to be overwritten."""
     old = shutil.copytree(colour_run.folder, tmp_path / "run")
@@ -334,8 +334,8 @@ def test_from_a_model_that_is_not_finished_or_does_not_fit_loses_no_run(
     unfinished = shutil.copytree(colour_run.folder, tmp_path / "unfinished")
     (unfinished / "model.safetensors").unlink()
     words = ("train", photos, "--out", old, "--overwrite", "--threads", 1, "--from")
-    assert cairns(*words, unfinished).refused("model.safetensors")
-    said = cairns(*words, colour_run.folder, "--set", "model.descriptor_size=6")
+    assert trigpoint(*words, unfinished).refused("model.safetensors")
+    said = trigpoint(*words, colour_run.folder, "--set", "model.descriptor_size=6")
     assert said.refused("do not fit the model of its config")
     assert {path: path.read_bytes() for path in old.rglob("*") if path.is_file()} == files
 
@@ -344,7 +344,7 @@ def test_from_python(colour_run: Run, photos: Path, tmp_path: Path) -> None:
     run = api.train(photos, tmp_path / "run", start=colour_run.folder, steps=2, threads=1)
     assert run.finished
     assert run.config() == with_steps(api.further(colour_run.config()), 2)
-    with pytest.raises(CairnsError, match="keeps its landmarks and its config"):
+    with pytest.raises(TrigpointError, match="keeps its landmarks and its config"):
         api.train(photos, tmp_path / "other", start=colour_run.folder, landmarks=3)
 
 
@@ -365,10 +365,10 @@ def test_a_deeplabcut_project_is_trained_on(train: Call, videos: Path, tmp_path:
 # What a source of videos holds
 
 
-def test_inspect_counts_frames_and_draws_each_twice(cairns: Call, videos: Path, tmp_path: Path) -> None:
+def test_inspect_counts_frames_and_draws_each_twice(trigpoint: Call, videos: Path, tmp_path: Path) -> None:
     sheet, found = tmp_path / "sheet.png", tmp_path / "found.json"
     options = ("--frames", 3, "--crop", "0,0,48,48", "--sheet", sheet, "--json", found)
-    said = cairns("data", "inspect", videos, *options)
+    said = trigpoint("data", "inspect", videos, *options)
     assert said.code == 0, said.err
     assert f"6 images in {videos} (train): 6 in colour, 0 grey" in said.out
     assert "1 different size: 80x48 (6)" in said.out
@@ -381,13 +381,13 @@ def test_inspect_counts_frames_and_draws_each_twice(cairns: Call, videos: Path, 
     assert red.sum() == pytest.approx(6 * 4 * (48 / 80 * 128 - 1), rel=0.05)  # the crop's outline, six times
 
 
-def test_the_crop_is_drawn_where_it_is_cut(cairns: Call, tmp_path: Path) -> None:
+def test_the_crop_is_drawn_where_it_is_cut(trigpoint: Call, tmp_path: Path) -> None:
     """One frame: a white square that the crop fits; the outline on the left, white on the right."""
     frame = np.zeros((64, 64, 3), np.uint8)
     frame[16:48, 8:40] = 255
     video = write(tmp_path / "a.mp4", [frame] * 3)
     words = ("--frames", 1, "--crop", "8,16,32,32", "--sheet", tmp_path / "sheet.png")
-    assert cairns("data", "inspect", video, *words).code == 0
+    assert trigpoint("data", "inspect", video, *words).code == 0
     with Image.open(tmp_path / "sheet.png") as picture:
         pixels = np.asarray(picture.convert("RGB")).astype(int)
     red = np.argwhere(np.abs(pixels - (255, 60, 60)).max(-1) < 8)
@@ -400,11 +400,11 @@ def test_the_crop_is_drawn_where_it_is_cut(cairns: Call, tmp_path: Path) -> None
     assert (right[low[0] - 30 : high[0] + 30, 8:120] > 235).mean() > 0.95
 
 
-def test_inspect_names_what_cannot_be_read(cairns: Call, videos: Path, tmp_path: Path) -> None:
+def test_inspect_names_what_cannot_be_read(trigpoint: Call, videos: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(videos, tmp_path / "videos")
     (folder / "0.avi").write_text("no video")
     sheet, found = tmp_path / "sheet.png", tmp_path / "found.json"
-    said = cairns("data", "inspect", folder, "--every", 7, "--sheet", sheet, "--json", found)
+    said = trigpoint("data", "inspect", folder, "--every", 7, "--sheet", sheet, "--json", found)
     assert said.code == 0, said.err
     assert "unreadable: 0.avi:000000: 0.avi is not a readable video" in said.out
     assert "6 images in" in said.out
@@ -412,9 +412,9 @@ def test_inspect_names_what_cannot_be_read(cairns: Call, videos: Path, tmp_path:
     assert sheet.is_file()
 
 
-def test_inspect_shows_what_following_and_filling_do(cairns: Call, videos: Path, tmp_path: Path) -> None:
+def test_inspect_shows_what_following_and_filling_do(trigpoint: Call, videos: Path, tmp_path: Path) -> None:
     options = ("--every", 6, "--follow", "--background", "grey", "--sheet", tmp_path / "sheet.png")
-    said = cairns("data", "inspect", videos / "a.mp4", *options)
+    said = trigpoint("data", "inspect", videos / "a.mp4", *options)
     assert said.code == 0, said.err
     assert f"4 images in {videos / 'a.mp4'}" in said.out
     with Image.open(tmp_path / "sheet.png") as picture:

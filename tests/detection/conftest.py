@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cairns.predictor import Predictor
-from cairns.training.run import Run
+from trigpoint.predictor import Predictor
+from trigpoint.training.run import Run
 
 
 @pytest.fixture(scope="session")

@@ -11,13 +11,13 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from cairns.detection import images
-from cairns.detection.images import Wanted, detect_images, overlay_names
-from cairns.errors import CairnsError
-from cairns.finders import FINDERS
-from cairns.geometry import Placement
-from cairns.predictor import Predictor
-from cairns.sources.images import read_image
+from trigpoint.detection import images
+from trigpoint.detection.images import Wanted, detect_images, overlay_names
+from trigpoint.errors import TrigpointError
+from trigpoint.finders import FINDERS
+from trigpoint.geometry import Placement
+from trigpoint.predictor import Predictor
+from trigpoint.sources.images import read_image
 
 Pixels = NDArray[np.uint8]
 
@@ -153,7 +153,7 @@ def test_an_image_that_the_box_lies_outside_of_is_skipped(
     )
     assert (outcome.images, list(outcome.skipped)) == (2, ["fake-1"])
     assert "lies outside of the image of 20x20 pixels" in outcome.skipped["fake-1"]
-    with pytest.raises(CairnsError, match=r"first, fake-0: .* lies outside of the image of 60x40 pixels"):
+    with pytest.raises(TrigpointError, match=r"first, fake-0: .* lies outside of the image of 60x40 pixels"):
         detect_images(predictor, make_source(images), Wanted(tmp_path / "none"), box=Placement(90, 5, 5, 5))
 
 
@@ -180,7 +180,7 @@ def test_no_subject_anywhere_is_refused_and_leaves_no_file(
     finding: Callable[..., Predictor], make_source: Callable, tmp_path: Path, count: int, words: str
 ) -> None:
     source = make_source([holding(i, 0) for i in range(count)])
-    with pytest.raises(CairnsError, match=f"No square was found {words} says where it is, --whole"):
+    with pytest.raises(TrigpointError, match=f"No square was found {words} says where it is, --whole"):
         detect_images(finding(), source, Wanted(tmp_path, overlay=True))
     assert list(tmp_path.iterdir()) == []
 
@@ -188,7 +188,9 @@ def test_no_subject_anywhere_is_refused_and_leaves_no_file(
 def test_nothing_readable_is_refused_and_leaves_no_file(
     predictor: Predictor, make_source: Callable, tmp_path: Path
 ) -> None:
-    with pytest.raises(CairnsError, match="None of the 2 images could be read; the first, fake-0: made to"):
+    with pytest.raises(
+        TrigpointError, match="None of the 2 images could be read; the first, fake-0: made to"
+    ):
         detect_images(predictor, make_source([None, None]), Wanted(tmp_path, overlay=True))
     assert list(tmp_path.iterdir()) == []
 
@@ -228,7 +230,7 @@ def test_overlays_drawn_again_take_the_place_of_the_old_ones(
     (tmp_path / "overlays" / "fake-0.png").write_text("old")
     (tmp_path / "overlays" / "else.png").write_text("of another call")
     source = make_source([picture(0)])
-    with pytest.raises(CairnsError, match=r"fake-0\.png is already there.*--overwrite"):
+    with pytest.raises(TrigpointError, match=r"fake-0\.png is already there.*--overwrite"):
         detect_images(predictor, source, Wanted(tmp_path, overlay=True))
     detect_images(predictor, source, Wanted(tmp_path, overlay=True, overwrite=True))
     with Image.open(tmp_path / "overlays" / "fake-0.png") as opened:

@@ -19,16 +19,16 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from cairns.detection.images import TABLE, Outcome, Wanted, detect_images
-from cairns.detection.videos import Outputs, detect_video, plan
-from cairns.errors import CairnsError
-from cairns.files.videos import VideoWriter
-from cairns.geometry import Placement
-from cairns.keypoints import KeypointMap
-from cairns.model.autoencoder import Autoencoder
-from cairns.predictor import Predictor
-from cairns.sources.annotated import LandmarkTable
-from cairns.sources.folder import Folder
+from trigpoint.detection.images import TABLE, Outcome, Wanted, detect_images
+from trigpoint.detection.videos import Outputs, detect_video, plan
+from trigpoint.errors import TrigpointError
+from trigpoint.files.videos import VideoWriter
+from trigpoint.geometry import Placement
+from trigpoint.keypoints import KeypointMap
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.predictor import Predictor
+from trigpoint.sources.annotated import LandmarkTable
+from trigpoint.sources.folder import Folder
 
 Pixels = NDArray[np.uint8]
 
@@ -132,7 +132,7 @@ def test_results_of_something_else_are_refused_and_kept(
     detect(predictor, photos, out)
     before = {file.name: file.read_bytes() for file in out.iterdir()}
     model, values, words = CHANGES[change]
-    with pytest.raises(CairnsError, match=f"{words}; --overwrite"):
+    with pytest.raises(TrigpointError, match=f"{words}; --overwrite"):
         detect(model(predictor), photos, out, **values)
     assert {file.name: file.read_bytes() for file in out.iterdir()} == before
     assert detect(model(predictor), photos, out, overwrite=True, **values).images == 3
@@ -142,7 +142,7 @@ def test_results_of_something_else_are_refused_and_kept(
 def test_keypoints_are_compared_by_what_they_are(predictor: Predictor, photos: Path, tmp_path: Path) -> None:
     detect(predictor, photos, tmp_path / "out", keypoints=maps(0.5))
     assert detect(predictor, photos, tmp_path / "out", keypoints=maps(0.5)).images == 0
-    with pytest.raises(CairnsError, match="with other keypoints"):
+    with pytest.raises(TrigpointError, match="with other keypoints"):
         detect(predictor, photos, tmp_path / "out", keypoints=maps(0.25))
 
 
@@ -191,7 +191,7 @@ def test_an_image_that_changed_is_refused(
         write_photo(photos / "1.png", 9, (70, 50))
     else:
         os.utime(photos / "1.png", (1, 1))
-    with pytest.raises(CairnsError, match=r"1\.png has changed since its results .* --overwrite"):
+    with pytest.raises(TrigpointError, match=r"1\.png has changed since its results .* --overwrite"):
         detect(predictor, photos, out)
     assert detect(predictor, photos, out, overwrite=True).images == 3
 
@@ -212,13 +212,13 @@ def test_a_table_that_something_else_wrote_is_not_touched(
     out = tmp_path / "out"
     out.mkdir()
     (out / TABLE).write_text("mine")
-    with pytest.raises(CairnsError, match=r"landmarks\.csv is already there.*does not say what made it"):
+    with pytest.raises(TrigpointError, match=r"landmarks\.csv is already there.*does not say what made it"):
         detect(predictor, photos, out)
     assert (out / TABLE).read_text() == "mine"
     detect(predictor, photos, out, overwrite=True)
     with (out / TABLE).open("a") as stream:
         stream.write("a note of mine\n")
-    with pytest.raises(CairnsError, match="was changed after it had been written"):
+    with pytest.raises(TrigpointError, match="was changed after it had been written"):
         detect(predictor, photos, out)
     assert (out / TABLE).read_text().endswith("a note of mine\n")
 
@@ -241,7 +241,7 @@ def test_a_damaged_record_is_refused(
 ) -> None:
     detect(predictor, photos, tmp_path / "out")
     (tmp_path / "out" / "landmarks.record.json").write_bytes(content)
-    with pytest.raises(CairnsError, match=r"landmarks\.record\.json is damaged.*--overwrite"):
+    with pytest.raises(TrigpointError, match=r"landmarks\.record\.json is damaged.*--overwrite"):
         detect(predictor, photos, tmp_path / "out")
     assert detect(predictor, photos, tmp_path / "out", overwrite=True).images == 3
 
@@ -256,7 +256,9 @@ def test_an_image_whose_size_is_damaged_is_named(
     name = next(iter(record["inputs"]))
     record["inputs"][name]["pixels"] = pixels
     file.write_text(json.dumps(record))
-    with pytest.raises(CairnsError, match=rf"is damaged: it does not say how large {name} is; --overwrite"):
+    with pytest.raises(
+        TrigpointError, match=rf"is damaged: it does not say how large {name} is; --overwrite"
+    ):
         detect(predictor, photos, tmp_path / "out", formats=("coco", "slp"))
 
 
@@ -268,7 +270,7 @@ def test_a_table_with_a_row_missing_is_refused(predictor: Predictor, photos: Pat
     record = json.loads(file.read_text())
     record["results"][TABLE]["size"] = table.stat().st_size
     file.write_text(json.dumps(record))
-    with pytest.raises(CairnsError, match=r"landmarks\.csv is damaged; --overwrite"):
+    with pytest.raises(TrigpointError, match=r"landmarks\.csv is damaged; --overwrite"):
         detect(predictor, photos, tmp_path / "out", formats=("dlc", "h5"))
 
 
@@ -298,7 +300,7 @@ def test_a_replaced_detection_tells_what_stays_of_the_one_before(
     detect(predictor, photos, tmp_path / "out", formats=("coco",))
     done = detect(another(predictor), photos, tmp_path / "out", overwrite=True)
     assert done.stale == ["landmarks.coco.json"]
-    with pytest.raises(CairnsError, match=r"landmarks\.coco\.json is already there"):
+    with pytest.raises(TrigpointError, match=r"landmarks\.coco\.json is already there"):
         detect(another(predictor), photos, tmp_path / "out", formats=("coco",))
 
 
@@ -327,17 +329,17 @@ def test_an_input_is_never_replaced(predictor: Predictor, photos: Path, tmp_path
     (out / "overlays").mkdir(parents=True)
     os.link(photos / "0.png", out / "overlays" / "0.png")
     before = (photos / "0.png").read_bytes()
-    with pytest.raises(CairnsError, match=r"0\.png is an input of this call: choose another --out"):
+    with pytest.raises(TrigpointError, match=r"0\.png is an input of this call: choose another --out"):
         detect(predictor, photos, out, overlay=True, overwrite=True)
     shutil.rmtree(out)
     (tmp_path / "elsewhere").mkdir()
     out.mkdir()
     (out / "overlays").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(CairnsError, match="would be written outside of"):
+    with pytest.raises(TrigpointError, match="would be written outside of"):
         detect(predictor, photos, out, overlay=True, overwrite=True)
     table = tmp_path / "landmarks.csv"
     table.write_text("image,split,landmark,x,y\nphotos/0.png,train,tip,1,1\n")
-    with pytest.raises(CairnsError, match=r"landmarks\.csv is an input of this call"):
+    with pytest.raises(TrigpointError, match=r"landmarks\.csv is an input of this call"):
         detect_images(predictor, LandmarkTable(table), Wanted(tmp_path, overwrite=True))
     assert (photos / "0.png").read_bytes() == before
     assert list((tmp_path / "elsewhere").iterdir()) == []
@@ -347,7 +349,7 @@ def test_a_video_is_never_replaced(predictor: Predictor, video: Path, tmp_path: 
     os.link(video, tmp_path / "a.overlay.mp4")
     before = video.read_bytes()
     wanted = Outputs(tmp_path, overlay=True, overwrite=True)
-    with pytest.raises(CairnsError, match=r"a\.overlay\.mp4 is an input of this call"):
+    with pytest.raises(TrigpointError, match=r"a\.overlay\.mp4 is an input of this call"):
         detect_video(predictor, video, wanted, "a")
     assert video.read_bytes() == before
 
@@ -383,7 +385,7 @@ def test_results_of_a_video_by_something_else_are_refused(
     out = tmp_path / "out"
     detect_video(predictor, video, Outputs(out, overlay=True), "a")
     before = (out / "a.csv").read_bytes()
-    with pytest.raises(CairnsError, match=f"{words}; --overwrite"):
+    with pytest.raises(TrigpointError, match=f"{words}; --overwrite"):
         detect_video(change(predictor), video, Outputs(out, **outputs), "a", **values)
     assert (out / "a.csv").read_bytes() == before
 
@@ -394,17 +396,17 @@ def test_results_of_a_video_that_changed_are_refused(
     out = tmp_path / "out"
     detect_video(predictor, video, Outputs(out), "a")
     write_video(video, 7)
-    with pytest.raises(CairnsError, match=r"a\.mp4 has changed since its results"):
+    with pytest.raises(TrigpointError, match=r"a\.mp4 has changed since its results"):
         plan(predictor, video, Outputs(out))
     (tmp_path / "b").mkdir()
     namesake = write_video(tmp_path / "b" / "a.mkv.mp4").rename(tmp_path / "b" / "a.mov")
-    with pytest.raises(CairnsError, match=r"a\.record\.json is of another video, a\.mp4"):
+    with pytest.raises(TrigpointError, match=r"a\.record\.json is of another video, a\.mp4"):
         plan(predictor, namesake, Outputs(out))
 
 
 KILLED = """
 import os, pathlib, signal, sys
-from cairns.cli import main
+from trigpoint.cli import main
 
 kept, left = pathlib.Path.replace, int(sys.argv[1])
 

@@ -18,15 +18,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cairns.detection import videos
-from cairns.detection.videos import AHEAD, BATCH, Ahead, Outputs, detect_video, scratch, smooth_points
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.files.formats import FORMATS
-from cairns.files.overlay import draw_landmarks
-from cairns.geometry import Placement
-from cairns.keypoints import KeypointMap
-from cairns.predictor import Landmarks, Predictor
-from cairns.sources.video import Video
+from trigpoint.detection import videos
+from trigpoint.detection.videos import AHEAD, BATCH, Ahead, Outputs, detect_video, scratch, smooth_points
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.files.formats import FORMATS
+from trigpoint.files.overlay import draw_landmarks
+from trigpoint.geometry import Placement
+from trigpoint.keypoints import KeypointMap
+from trigpoint.predictor import Landmarks, Predictor
+from trigpoint.sources.video import Video
 
 Pixels = NDArray[np.uint8]
 
@@ -341,7 +341,7 @@ def test_a_followed_subject_is_cropped_and_its_landmarks_are_of_the_whole_frame(
     video = make_video(tmp_path / "a.mkv", frames)
     detect_video(with_video(predictor, follow=True), video, Outputs(tmp_path), "a")
     table = table_of(tmp_path / "a.csv")
-    (kept,) = (tmp_path / ".cache" / "cairns" / "tracks").iterdir()
+    (kept,) = (tmp_path / ".cache" / "trigpoint" / "tracks").iterdir()
     track = np.load(kept)["track"]
     for number in (0, 17, 39):
         x, y, edge = track[number]
@@ -493,7 +493,7 @@ def test_a_missing_library_is_said_before_the_work(
     monkeypatch.setitem(sys.modules, "sleap_io", None)
     monkeypatch.setattr(Video, "read", lambda *_: pytest.fail("a frame was read"))
     video = make_video(tmp_path / "a.mkv", frames_of(4))
-    with pytest.raises(CairnsError, match=r"cairns\[sleap\]"):
+    with pytest.raises(TrigpointError, match=r"trigpoint\[sleap\]"):
         detect_video(predictor, video, Outputs(tmp_path, ("csv", "slp")), "a")
     assert names_in(tmp_path) == ["a.mkv"]
 

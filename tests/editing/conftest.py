@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cairns.config import Config
-from cairns.editing.editor import Editor
-from cairns.model.autoencoder import Autoencoder
-from cairns.predictor import Predictor
+from trigpoint.config import Config
+from trigpoint.editing.editor import Editor
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.predictor import Predictor
 
 
 @pytest.fixture(scope="session")

@@ -11,14 +11,14 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-import cairns
-from cairns.editing import editor as module
-from cairns.editing.editor import FAR, Code, Editor
-from cairns.errors import CairnsError
-from cairns.finders import FINDERS
-from cairns.geometry import Placement, extract, fit_box
-from cairns.predictor import Predictor
-from cairns.training.run import Run
+import trigpoint
+from trigpoint.editing import editor as module
+from trigpoint.editing.editor import FAR, Code, Editor
+from trigpoint.errors import TrigpointError
+from trigpoint.finders import FINDERS
+from trigpoint.geometry import Placement, extract, fit_box
+from trigpoint.predictor import Predictor
+from trigpoint.training.run import Run
 
 PLACE = Placement(0, 0, 100, 100)
 
@@ -42,9 +42,9 @@ def tensor(square: NDArray[np.uint8]) -> torch.Tensor:
 
 
 def test_the_package_exports_them() -> None:
-    assert cairns.Editor is Editor
-    assert cairns.Code is Code
-    assert {"Editor", "Code"} <= set(cairns.__all__)
+    assert trigpoint.Editor is Editor
+    assert trigpoint.Code is Code
+    assert {"Editor", "Code"} <= set(trigpoint.__all__)
 
 
 # Encoding and decoding
@@ -163,9 +163,9 @@ def test_files_and_grey_arrays(colour_editor: Editor, tmp_path: Path) -> None:
 
 
 def test_what_is_no_image_is_refused(colour_editor: Editor) -> None:
-    with pytest.raises(CairnsError, match="got float64"):
+    with pytest.raises(TrigpointError, match="got float64"):
         colour_editor.encode(np.zeros((20, 20, 3)))  # type: ignore[arg-type]
-    with pytest.raises(CairnsError, match="no run folder nowhere"):
+    with pytest.raises(TrigpointError, match="no run folder nowhere"):
         Editor.load("nowhere")
 
 
@@ -196,9 +196,9 @@ def test_redetect_finds_what_the_detector_sees(colour_editor: Editor) -> None:
 def test_codes_of_another_model_are_not_decoded(colour_editor: Editor, grey_editor: Editor) -> None:
     colour, grey = colour_editor.encode(picture()), grey_editor.encode(picture())
     for editor, wrong in ((colour_editor, grey), (grey_editor, colour)):
-        with pytest.raises(CairnsError, match="made by another model"):
+        with pytest.raises(TrigpointError, match="made by another model"):
             editor.decode(wrong)
-    with pytest.raises(CairnsError, match="made by another model"):
+    with pytest.raises(TrigpointError, match="made by another model"):
         colour_editor.decode_many([colour, grey])
 
 
@@ -219,15 +219,15 @@ def test_moved_landmarks() -> None:
 def test_landmarks_that_do_not_exist(number: int) -> None:
     code = code_of((0.1, 0.2), (0.3, 0.4), (0.5, 0.6))
     words = rf"The landmarks are 0 to 2; got {number}\."
-    with pytest.raises(CairnsError, match=words):
+    with pytest.raises(TrigpointError, match=words):
         code.moved({number: (0.1, 0.1)})
-    with pytest.raises(CairnsError, match=words):
+    with pytest.raises(TrigpointError, match=words):
         code.towards(code, 0.5, [0, number])
 
 
 @pytest.mark.parametrize("step", [(0.1,), (0.1, 0.2, 0.3), 0.1])
 def test_a_step_has_two_numbers(step: tuple[float, float]) -> None:
-    with pytest.raises(CairnsError, match=r"moves by \(dx, dy\); got"):
+    with pytest.raises(TrigpointError, match=r"moves by \(dx, dy\); got"):
         code_of((0.1, 0.2)).moved({0: step})
 
 
@@ -235,7 +235,7 @@ def test_a_step_has_two_numbers(step: tuple[float, float]) -> None:
 def test_landmarks_of_another_shape(shape: tuple[int, ...]) -> None:
     code = code_of((0.1, 0.2), (0.3, 0.4), (0.5, 0.6))
     with pytest.raises(
-        CairnsError, match=rf"Expected 3 landmarks as \(x, y\); got an array of \({shape[0]},"
+        TrigpointError, match=rf"Expected 3 landmarks as \(x, y\); got an array of \({shape[0]},"
     ):
         code.with_landmarks(np.zeros(shape))
 
@@ -244,7 +244,7 @@ def test_landmarks_of_another_shape(shape: tuple[int, ...]) -> None:
 def test_landmarks_that_are_nowhere(value: float) -> None:
     code = code_of((0.1, 0.2), (0.3, 0.4))
     with pytest.raises(
-        CairnsError, match=r"must be within 100 edges of the crop; got (nan|-?inf|101\.0|-1e)"
+        TrigpointError, match=r"must be within 100 edges of the crop; got (nan|-?inf|101\.0|-1e)"
     ):
         code.with_landmarks(np.array([(0.1, 0.2), (0.3, value)]))
 
@@ -270,7 +270,7 @@ def test_dressed_takes_descriptors_only() -> None:
 
 def test_without_descriptors_there_is_no_appearance() -> None:
     bare = code_of((0.1, 0.2))
-    with pytest.raises(CairnsError, match="no descriptors"):
+    with pytest.raises(TrigpointError, match="no descriptors"):
         bare.dressed(bare)
     assert bare.towards(code_of((0.5, 0.2)), 0.5, appearance="blend").descriptors is None
 
@@ -282,9 +282,9 @@ def test_codes_of_two_models_do_not_mix() -> None:
         code_of((0, 0), (1, 1), looks=1.0),
     )
     for other in (bare, more):
-        with pytest.raises(CairnsError, match="different models"):
+        with pytest.raises(TrigpointError, match="different models"):
             one.dressed(other)
-        with pytest.raises(CairnsError, match="different models"):
+        with pytest.raises(TrigpointError, match="different models"):
             one.towards(other, 0.5)
 
 

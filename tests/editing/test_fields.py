@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cairns.editing.fields import FIELDS, carried
-from cairns.errors import CairnsError
+from trigpoint.editing.fields import FIELDS, carried
+from trigpoint.errors import TrigpointError
 
 STEP = 1e-4
 
@@ -106,5 +106,5 @@ def test_smile_lifts_the_corners_of_the_mouth() -> None:
 
 
 def test_an_unknown_field_is_refused() -> None:
-    with pytest.raises(CairnsError, match=r"no field 'frown'; the fields are twist, swell, .*smile\."):
+    with pytest.raises(TrigpointError, match=r"no field 'frown'; the fields are twist, swell, .*smile\."):
         carried(lattice(), "frown", 0.3)

@@ -9,11 +9,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy.interpolate import RBFInterpolator
 
-from cairns.editing import photo as module
-from cairns.editing.editor import Code, Editor
-from cairns.editing.photo import ANCHORS, APART, LATTICE, MARGIN, apart, displacement, hats, put_back
-from cairns.errors import CairnsError
-from cairns.geometry import Placement
+from trigpoint.editing import photo as module
+from trigpoint.editing.editor import Code, Editor
+from trigpoint.editing.photo import ANCHORS, APART, LATTICE, MARGIN, apart, displacement, hats, put_back
+from trigpoint.errors import TrigpointError
+from trigpoint.geometry import Placement
 
 POINTS = np.array([(0.3, 0.35), (0.7, 0.3), (0.5, 0.55), (0.45, 0.8)])
 MOVES = np.array([(0.06, -0.04), (0.0, 0.0), (-0.05, 0.05), (0.02, 0.0)])
@@ -257,7 +257,7 @@ def test_a_crop_may_reach_over_the_edge_of_the_photo(corner: tuple[int, int]) ->
 @pytest.mark.parametrize("corner", [(500, 20), (20, 500), (-300, 20), (20, -300)])
 def test_a_crop_beside_the_photo_is_refused(corner: tuple[int, int]) -> None:
     before, after = codes(Placement(*corner, 100, 100))
-    with pytest.raises(CairnsError, match=r"outside of the photo of 240x180 pixels\."):
+    with pytest.raises(TrigpointError, match=r"outside of the photo of 240x180 pixels\."):
         put_back(NO_EDITOR, texture(), before, after)
 
 

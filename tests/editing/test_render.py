@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from cairns.editing import render
-from cairns.editing.editor import Code, Editor
-from cairns.editing.render import (
+from trigpoint.editing import render
+from trigpoint.editing.editor import Code, Editor
+from trigpoint.editing.render import (
     ENDINGS,
     TILE,
     enlarge,
@@ -26,9 +26,9 @@ from cairns.editing.render import (
     targets,
     write_frames,
 )
-from cairns.errors import CairnsError
-from cairns.geometry import Placement
-from cairns.palette import colours
+from trigpoint.errors import TrigpointError
+from trigpoint.geometry import Placement
+from trigpoint.palette import colours
 
 PLACE = Placement(0, 0, 100, 100)
 RED = (230, 30, 30)
@@ -196,14 +196,14 @@ def test_as_bytes() -> None:
 
 @pytest.mark.parametrize("name", ["a.webm", "a.jpeg", "a", "a.png.txt"])
 def test_another_ending_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(CairnsError, match=r"its name must end in \.png, \.jpg, \.gif, \.mp4\."):
+    with pytest.raises(TrigpointError, match=r"its name must end in \.png, \.jpg, \.gif, \.mp4\."):
         write_frames(tmp_path / "deep" / name, frames(2))
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_no_pictures_are_refused(tmp_path: Path, ending: str) -> None:
-    with pytest.raises(CairnsError, match="there are no pictures"):
+    with pytest.raises(TrigpointError, match="there are no pictures"):
         write_frames(tmp_path / f"a{ending}", [])
     assert not list(tmp_path.iterdir())
 
@@ -239,7 +239,7 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(
 
 
 def test_a_picture_of_another_size_is_refused_in_a_video(tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match="does not fit a video"):
+    with pytest.raises(TrigpointError, match="does not fit a video"):
         write_frames(tmp_path / "a.mp4", [*frames(2), *frames(1, (60, 60))])
     assert not list(tmp_path.iterdir())
 
@@ -266,12 +266,12 @@ def test_a_morph_goes_in_equal_steps() -> None:
 @pytest.mark.parametrize("count", [1, 0, -3])
 def test_a_morph_of_too_few_frames_is_refused(count: int) -> None:
     code = Code(np.zeros((1, 2)), None, PLACE)
-    with pytest.raises(CairnsError, match=rf"at least 2 frames; got {count}\."):
+    with pytest.raises(TrigpointError, match=rf"at least 2 frames; got {count}\."):
         morph_codes(code, code, count)
 
 
 @pytest.mark.parametrize("way", [float("nan"), float("inf")])
 def test_a_morph_without_an_end_is_refused(way: float) -> None:
     code = Code(np.zeros((1, 2)), None, PLACE)
-    with pytest.raises(CairnsError, match=rf"finite way; got {way}\."):
+    with pytest.raises(TrigpointError, match=rf"finite way; got {way}\."):
         morph_codes(code, code, 3, way)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cairns.errors import CairnsError
-from cairns.evaluation.attributes import accuracies, attributes_of
-from cairns.sources.base import Attributes
+from trigpoint.errors import TrigpointError
+from trigpoint.evaluation.attributes import accuracies, attributes_of
+from trigpoint.sources.base import Attributes
 
 
 def made(count: int, seed: int) -> tuple[np.ndarray, np.ndarray, Attributes]:
@@ -66,10 +66,10 @@ def test_several_classes() -> None:
 
 def test_one_class_alone_is_refused() -> None:
     known = Attributes(("same",), np.ones((20, 1), np.int64))
-    with pytest.raises(CairnsError, match="two classes"):
+    with pytest.raises(TrigpointError, match="two classes"):
         accuracies({"x": (np.zeros((20, 1)), np.zeros((20, 1)))}, known, known)
 
 
 def test_a_source_without_attributes_is_named(make_source: type) -> None:
-    with pytest.raises(CairnsError, match="fake has no annotated attributes"):
+    with pytest.raises(TrigpointError, match="fake has no annotated attributes"):
         attributes_of(make_source([np.zeros((28, 28, 1), np.uint8)]))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cairns.evaluation import bodies
-from cairns.evaluation.bodies import fit_bodies, flip_aware_errors, frontal, nearer, swapped
-from cairns.evaluation.protocols import PROTOCOLS, LinearMap, mean_error, normalised_errors
-from cairns.sources.figures import Figures
+from trigpoint.evaluation import bodies
+from trigpoint.evaluation.bodies import fit_bodies, flip_aware_errors, frontal, nearer, swapped
+from trigpoint.evaluation.protocols import PROTOCOLS, LinearMap, mean_error, normalised_errors
+from trigpoint.sources.figures import Figures
 
 SWAPS = ((1, 2), (3, 4), (5, 6))  # head, then left and right shoulder, hip and ankle
 BODY = np.array([[0.5, 0.2], [0.6, 0.3], [0.4, 0.3], [0.58, 0.5], [0.42, 0.5], [0.57, 0.8], [0.43, 0.8]])

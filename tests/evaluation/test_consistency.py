@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from cairns import geometry
-from cairns.config import Config, ModelConfig, WarpConfig
-from cairns.evaluation.consistency import warp_errors
-from cairns.model.autoencoder import Autoencoder
-from cairns.model.detector import Detection
+from trigpoint import geometry
+from trigpoint.config import Config, ModelConfig, WarpConfig
+from trigpoint.evaluation.consistency import warp_errors
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.model.detector import Detection
 
 STILL = WarpConfig(translation=0.0, rotation=0.0, scaling=1.0, grid_jitter=0.0)
 

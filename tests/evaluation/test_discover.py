@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cairns.errors import CairnsError
-from cairns.evaluation.discover import BATCH, discover
-from cairns.geometry import Placement
-from cairns.predictor import Predictor
-from cairns.training.run import Run
+from trigpoint.errors import TrigpointError
+from trigpoint.evaluation.discover import BATCH, discover
+from trigpoint.geometry import Placement
+from trigpoint.predictor import Predictor
+from trigpoint.training.run import Run
 
 
 def test_rows_are_the_readable_images_in_order(make_source: type, tiny_run: Run) -> None:
@@ -30,5 +30,5 @@ def test_rows_are_the_readable_images_in_order(make_source: type, tiny_run: Run)
 
 
 def test_nothing_readable_is_an_error(make_source: type, tiny_run: Run) -> None:
-    with pytest.raises(CairnsError, match="None of the images of fake"):
+    with pytest.raises(TrigpointError, match="None of the images of fake"):
         discover(Predictor.load(tiny_run.folder), make_source([None, None]), "test")

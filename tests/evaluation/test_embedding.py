@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cairns.errors import CairnsError
-from cairns.evaluation import embedding as module
-from cairns.evaluation.embedding import brought, embedding
-from cairns.sources import whole_word
+from trigpoint.errors import TrigpointError
+from trigpoint.evaluation import embedding as module
+from trigpoint.evaluation.embedding import brought, embedding
+from trigpoint.sources import whole_word
 
 
 def test_unfinished_rows_are_computed_and_finished_ones_kept(photos: Path, tmp_path: Path) -> None:
@@ -48,7 +48,9 @@ def test_the_key_is_the_same_from_wherever_a_source_is_named(
 def test_a_table_of_one_s_own(tmp_path: Path) -> None:
     np.save(tmp_path / "good.npy", np.ones((5, 3)))
     assert brought(tmp_path / "good.npy", 5).shape == (5, 3)
-    with pytest.raises(CairnsError, match=r"\(6, width\), one row per image; got float64 of shape \(5, 3\)"):
+    with pytest.raises(
+        TrigpointError, match=r"\(6, width\), one row per image; got float64 of shape \(5, 3\)"
+    ):
         brought(tmp_path / "good.npy", 6)
 
 
@@ -59,13 +61,13 @@ def test_a_pickled_or_damaged_table_is_refused(tmp_path: Path) -> None:
     head = (tmp_path / "head.npy").read_bytes().replace(b"(5, 3)", b"(5, 3 ")
     (tmp_path / "head.npy").write_bytes(head)
     for name in ("objects.npy", "broken.npy", "absent.npy", "head.npy"):
-        with pytest.raises(CairnsError, match=r"is not a readable \.npy table"):
+        with pytest.raises(TrigpointError, match=r"is not a readable \.npy table"):
             brought(tmp_path / name, 1)
     os.mkfifo(tmp_path / "pipe.npy")  # which would be waited for
-    with pytest.raises(CairnsError, match="a pipe or a device, not a file"):
+    with pytest.raises(TrigpointError, match="a pipe or a device, not a file"):
         brought(tmp_path / "pipe.npy", 1)
 
 
 def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert module.cache_folder() == tmp_path / "cairns"
+    assert module.cache_folder() == tmp_path / "trigpoint"

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from cairns.config import Config
-from cairns.errors import CairnsError
-from cairns.evaluation.bodies import fit_bodies, flip_aware_errors
-from cairns.evaluation.evaluate import collect, evaluate, for_validation, measure, untrained
-from cairns.evaluation.protocols import (
+from trigpoint.config import Config
+from trigpoint.errors import TrigpointError
+from trigpoint.evaluation.bodies import fit_bodies, flip_aware_errors
+from trigpoint.evaluation.evaluate import collect, evaluate, for_validation, measure, untrained
+from trigpoint.evaluation.protocols import (
     FEW,
     LEAST_SQUARES,
     PROTOCOLS,
@@ -24,10 +24,10 @@ from cairns.evaluation.protocols import (
     mean_error,
     normalised_errors,
 )
-from cairns.geometry import Placement
-from cairns.model.autoencoder import Autoencoder
-from cairns.predictor import Predictor
-from cairns.sources.base import Annotations
+from trigpoint.geometry import Placement
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.predictor import Predictor
+from trigpoint.sources.base import Annotations
 
 NAMES = ("left", "right", "below")
 
@@ -87,14 +87,14 @@ def test_unreadable_images_are_left_out_of_both(make_source: type, predictor: Pr
 
 def test_a_source_without_annotations_is_refused(make_source: type, predictor: Predictor) -> None:
     plain = make_source([np.zeros((28, 28, 1), np.uint8)])
-    with pytest.raises(CairnsError, match="fake has no annotated landmarks"):
+    with pytest.raises(TrigpointError, match="fake has no annotated landmarks"):
         collect(predictor, plain, "test")
 
 
 def test_a_source_without_a_readable_image_is_refused(make_source: type, predictor: Predictor) -> None:
     source = annotated_source(make_source, 0, count=2)
     source.images[:] = [None, None]
-    with pytest.raises(CairnsError, match="None of the images of fake 0 could be read"):
+    with pytest.raises(TrigpointError, match="None of the images of fake 0 could be read"):
         collect(predictor, source, "test")
 
 
@@ -145,7 +145,7 @@ def test_nothing_to_fit_or_measure_on_is_an_error_and_no_nan(
 ) -> None:
     sources = {"train": annotated_source(make_source, 1), "test": annotated_source(make_source, 2, count=3)}
     sources[empty].annotations.points[:] = np.nan
-    with pytest.raises(CairnsError, match=expected):
+    with pytest.raises(TrigpointError, match=expected):
         evaluate(predictor, sources["train"], sources["test"], "some model", with_untrained=False)
 
 
@@ -204,7 +204,7 @@ def test_saic_backward_predicts_discovered_landmarks(make_source: type, predicto
 
 def test_an_unknown_protocol_is_refused(make_source: type, predictor: Predictor) -> None:
     source = annotated_source(make_source, 1, count=2)
-    with pytest.raises(CairnsError, match="no protocol 'best'; the protocols are lmdis, autolink"):
+    with pytest.raises(TrigpointError, match="no protocol 'best'; the protocols are lmdis, autolink"):
         evaluate(predictor, source, source, "some model", "best")
 
 
@@ -268,7 +268,7 @@ def test_bad_numbers_are_refused_before_an_image_is_read(
     make_source: type, predictor: Predictor, asked: dict[str, object], expected: str
 ) -> None:
     source = annotated_source(make_source, 1, count=4)
-    with pytest.raises(CairnsError, match=expected):
+    with pytest.raises(TrigpointError, match=expected):
         evaluate(predictor, source, source, "m", **asked)
     assert source.reads == []
 
@@ -279,7 +279,7 @@ def test_validation_images_are_not_fitted_on(make_source: type) -> None:
     names = [{one.name(i) for i in range(len(one))} for one in (fitted, measured)]
     assert (len(names[0]), len(names[1])) == (22, 3)
     assert not names[0] & names[1]
-    with pytest.raises(CairnsError, match="too few for a validation"):
+    with pytest.raises(TrigpointError, match="too few for a validation"):
         for_validation(annotated_source(make_source, seed=1, count=1))  # type: ignore[arg-type]
 
 
@@ -344,11 +344,11 @@ import resource, sys
 from dataclasses import replace
 import numpy as np
 import torch
-from cairns.evaluation.evaluate import evaluate
-from cairns.model.autoencoder import Autoencoder
-from cairns.predictor import Predictor
-from cairns.presets import tiny
-from cairns.sources.base import Annotations
+from trigpoint.evaluation.evaluate import evaluate
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.predictor import Predictor
+from trigpoint.presets import tiny
+from trigpoint.sources.base import Annotations
 
 torch.set_num_threads(1)
 config = tiny(4)

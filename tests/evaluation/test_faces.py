@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cairns.config import Config
-from cairns.errors import CairnsError
-from cairns.evaluation import faces
-from cairns.evaluation.faces import SIZE, Dlib, five_landmarks
-from cairns.sources.mtfl import MTFL
-from cairns.training.prepared import square
+from trigpoint.config import Config
+from trigpoint.errors import TrigpointError
+from trigpoint.evaluation import faces
+from trigpoint.evaluation.faces import SIZE, Dlib, five_landmarks
+from trigpoint.sources.mtfl import MTFL
+from trigpoint.training.prepared import square
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "mtfl"
 real = pytest.mark.skipif(not DATA.is_dir(), reason="needs the MTFL faces in ../shared/data/mtfl")
@@ -35,7 +35,7 @@ def test_the_five_of_sixty_eight_points() -> None:
 
 def test_without_the_package_a_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(CairnsError, match=r"pip install 'cairns\[embedding\]'"):
+    with pytest.raises(TrigpointError, match=r"pip install 'trigpoint\[embedding\]'"):
         faces.Dlib()
 
 

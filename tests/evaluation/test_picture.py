@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cairns.config import Config
-from cairns.errors import CairnsError
-from cairns.evaluation.evaluate import collect
-from cairns.evaluation.picture import (
+from trigpoint.config import Config
+from trigpoint.errors import TrigpointError
+from trigpoint.evaluation.evaluate import collect
+from trigpoint.evaluation.picture import (
     TILE,
     Prediction,
     draw_predictions,
@@ -20,11 +20,11 @@ from cairns.evaluation.picture import (
     prediction_picture,
     predictions,
 )
-from cairns.evaluation.protocols import FEW, LEAST_SQUARES, PROTOCOLS, LinearMap
-from cairns.model.autoencoder import Autoencoder
-from cairns.palette import colours
-from cairns.predictor import Predictor
-from cairns.sources.base import Annotations
+from trigpoint.evaluation.protocols import FEW, LEAST_SQUARES, PROTOCOLS, LinearMap
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.palette import colours
+from trigpoint.predictor import Predictor
+from trigpoint.sources.base import Annotations
 
 Colour = tuple[int, int, int]
 
@@ -88,7 +88,7 @@ def test_what_cannot_be_read_or_is_not_annotated_is_passed_over(
     assert len(predictions(predictor, regressor, test, 12)) == 4
     assert len(predictions(predictor, regressor, test, 1)) == 1
     test.images[:] = [None] * 6
-    with pytest.raises(CairnsError, match="fake has no annotated image that could be drawn"):
+    with pytest.raises(TrigpointError, match="fake has no annotated image that could be drawn"):
         predictions(predictor, regressor, test)
 
 
@@ -185,11 +185,11 @@ def test_a_wild_point_does_not_flatten_the_others(tmp_path: Path) -> None:
 
 
 def test_a_plot_without_rows_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match="needs numbers of labels"):
+    with pytest.raises(TrigpointError, match="needs numbers of labels"):
         few_labels_plot([], 8.0, 24.0, tmp_path / "plot.png")
 
 
 def test_other_endings_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match=r"must end in \.png"):
+    with pytest.raises(TrigpointError, match=r"must end in \.png"):
         draw_predictions([example(5.0)], "eye distance", tmp_path / "picture.jpg")
     assert not list(tmp_path.iterdir())

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 
-from cairns.cli.evaluate import Evaluate
-from cairns.evaluation.protocols import (
+from trigpoint.cli.evaluate import Evaluate
+from trigpoint.evaluation.protocols import (
     FEW,
     LEAST_SQUARES,
     PROTOCOLS,

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cairns.evaluation.temporal import INTERVAL, LOW, Temporal, jitter, on_mask, temporal
-from cairns.geometry import Placement, extract
-from cairns.predictor import Landmarks
+from trigpoint.evaluation.temporal import INTERVAL, LOW, Temporal, jitter, on_mask, temporal
+from trigpoint.geometry import Placement, extract
+from trigpoint.predictor import Landmarks
 
 Pixels = NDArray[np.uint8]
 SIZE = 96  # pixels of a frame

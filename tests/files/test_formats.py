@@ -16,11 +16,11 @@ import cv2
 import numpy as np
 import pytest
 
-from cairns.errors import CairnsError
-from cairns.files import formats
-from cairns.files.formats import FORMATS, Keypoints, names_elsewhere, require
-from cairns.files.table import HEADER
-from cairns.files.videos import VideoWriter
+from trigpoint.errors import TrigpointError
+from trigpoint.files import formats
+from trigpoint.files.formats import FORMATS, Keypoints, names_elsewhere, require
+from trigpoint.files.table import HEADER
+from trigpoint.files.videos import VideoWriter
 
 NAMES = ("snout", "tail, bäse", "2")
 LABELS = ("snout", "tail, bäse", "landmark2")  # of NAMES, in other tools
@@ -84,7 +84,7 @@ def test_deeplabcut_files_are_what_pandas_reads_for_deeplabcut(
     table = frame_of(written(name, found, tmp_path))
     assert table.columns.names == ["scorer", "bodyparts", "coords"]
     assert list(table.columns) == [
-        ("cairns", part, column) for part in LABELS for column in ("x", "y", "likelihood")
+        ("trigpoint", part, column) for part in LABELS for column in ("x", "y", "likelihood")
     ]
     assert list(table.index) == list(range(FRAMES))
     values = table.to_numpy().reshape(FRAMES, 3, 3)
@@ -113,7 +113,7 @@ def test_the_pandas_that_deeplabcut_requires_reads_the_same(
     done = subprocess.run([old_pandas, "-c", READ, path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     version, scorer, parts, rows, values, snout = json.loads(done.stdout)
-    assert (int(version.split(".")[0]), scorer, parts) == (2, "cairns", list(LABELS))
+    assert (int(version.split(".")[0]), scorer, parts) == (2, "trigpoint", list(LABELS))
     assert rows == list(range(FRAMES))
     expected = (found.points - np.array([0.5, 0.5, 0])).reshape(FRAMES, 9)
     np.testing.assert_allclose(values, np.nan_to_num(expected, nan=-1), atol=1e-6)
@@ -273,7 +273,7 @@ def test_a_format_whose_library_is_missing_says_how_to_get_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
     require(["csv", "dlc", "coco"])
-    with pytest.raises(CairnsError, match=rf"needs {library}: pip install 'cairns\[{extra}\]'"):
+    with pytest.raises(TrigpointError, match=rf"needs {library}: pip install 'trigpoint\[{extra}\]'"):
         require(["csv", name])
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cairns.errors import CairnsError
-from cairns.files.overlay import contact_sheet, draw_landmarks, draw_trails, write_image
-from cairns.palette import colours
+from trigpoint.errors import TrigpointError
+from trigpoint.files.overlay import contact_sheet, draw_landmarks, draw_trails, write_image
+from trigpoint.palette import colours
 
 
 def test_landmarks_are_drawn_in_their_colours_where_they_are() -> None:
@@ -131,6 +131,6 @@ def test_a_picture_that_cannot_be_written_leaves_the_one_before(
 
 @pytest.mark.parametrize("name", ["picture", "picture.what"])
 def test_an_ending_that_is_no_format_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(CairnsError, match=r"must end in \.png or \.jpg"):
+    with pytest.raises(TrigpointError, match=r"must end in \.png or \.jpg"):
         write_image(tmp_path / name, np.zeros((8, 8, 3), np.uint8))
     assert not (tmp_path / name).exists()

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cairns.files.table import HEADER, LandmarkTable
-from cairns.predictor import Landmarks
+from trigpoint.files.table import HEADER, LandmarkTable
+from trigpoint.predictor import Landmarks
 
 FOUND = Landmarks(np.array([[1.234, 5.678], [-2.5, 100.0]]), np.array([0.98765, 0.5]))
 

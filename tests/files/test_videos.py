@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cairns.errors import CairnsError
-from cairns.files import videos
-from cairns.files.videos import VideoWriter
+from trigpoint.errors import TrigpointError
+from trigpoint.files import videos
+from trigpoint.files.videos import VideoWriter
 
 
 def ramp(width: int, height: int, shift: int = 0) -> NDArray[np.uint8]:
@@ -89,7 +89,7 @@ def test_without_h264_it_is_vp9(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_without_an_encoder_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(videos, "ENCODERS", (("nothing", {}),))
     with (
-        pytest.raises(CairnsError, match=r"neither H\.264 nor VP9"),
+        pytest.raises(TrigpointError, match=r"neither H\.264 nor VP9"),
         VideoWriter(tmp_path / "a.mp4", (32, 32), 25),
     ):
         pass
@@ -103,5 +103,5 @@ def test_a_frame_of_another_size_is_refused(tmp_path: Path, shape: tuple[int, in
             writer.add(np.zeros((48, 64, 3), np.uint8))
             writer.add(np.zeros((*shape, 3), np.uint8))
 
-    with pytest.raises(CairnsError, match=rf"{shape[1]}x{shape[0]} pixels does not fit a video of 64x48"):
+    with pytest.raises(TrigpointError, match=rf"{shape[1]}x{shape[0]} pixels does not fit a video of 64x48"):
         write()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cairns.generation.config import GeneratorConfig
-from cairns.generation.run import GeneratorRun
-from cairns.generation.sampler import Sampler
-from cairns.predictor import Predictor
-from cairns.sources.digits import Digits
+from trigpoint.generation.config import GeneratorConfig
+from trigpoint.generation.run import GeneratorRun
+from trigpoint.generation.sampler import Sampler
+from trigpoint.predictor import Predictor
+from trigpoint.sources.digits import Digits
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from cairns.errors import CairnsError
-from cairns.generation.config import COMPACT, PRESETS, GeneratorConfig, from_dict, with_values
-from cairns.generation.networks import Critic, Generator
-from cairns.presets import compact
+from trigpoint.errors import TrigpointError
+from trigpoint.generation.config import COMPACT, PRESETS, GeneratorConfig, from_dict, with_values
+from trigpoint.generation.networks import Critic, Generator
+from trigpoint.presets import compact
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -69,7 +69,7 @@ def test_values_are_changed_one_by_one() -> None:
     ],
 )
 def test_impossible_values_are_refused(assignment: str, words: str) -> None:
-    with pytest.raises(CairnsError) as caught:
+    with pytest.raises(TrigpointError) as caught:
         with_values(COMPACT, [assignment])
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -77,7 +77,7 @@ def test_impossible_values_are_refused(assignment: str, words: str) -> None:
 
 @pytest.mark.parametrize("tree", [None, [], {"nose": 1}, {"steps": None}])
 def test_what_is_no_settings_is_refused(tree: Any) -> None:
-    with pytest.raises(CairnsError, match="generator"):
+    with pytest.raises(TrigpointError, match="generator"):
         from_dict(tree)
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cairns.editing.editor import Editor
-from cairns.errors import CairnsError
-from cairns.generation.evaluate import as_text, measure
-from cairns.generation.quality import kernel_distance, pairwise, pixel_features, redetect
-from cairns.generation.sampler import Sampler
-from cairns.geometry import Placement
-from cairns.sources.digits import Digits
+from trigpoint.editing.editor import Editor
+from trigpoint.errors import TrigpointError
+from trigpoint.generation.evaluate import as_text, measure
+from trigpoint.generation.quality import kernel_distance, pairwise, pixel_features, redetect
+from trigpoint.generation.sampler import Sampler
+from trigpoint.geometry import Placement
+from trigpoint.sources.digits import Digits
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_images_that_cannot_be_read_are_left_out(
 def test_fewer_than_four_images_are_too_few(
     sampler: Sampler, make_source: type, images: list[Any], count: int, unreadable: int, words: str
 ) -> None:
-    with pytest.raises(CairnsError) as caught:
+    with pytest.raises(TrigpointError) as caught:
         measure(sampler, make_source([*images[:count], *[None] * unreadable]), 10, "pixels", 0)
     assert str(caught.value) == words
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cairns.generation.losses import apart, convergence, next_k
-from cairns.losses import cycle
+from trigpoint.generation.losses import apart, convergence, next_k
+from trigpoint.losses import cycle
 
 REAL = torch.tensor([0.2, 0.4])  # mean 0.3
 MADE = torch.tensor([0.1, 0.7, 0.4])  # mean 0.4

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cairns.config import ModelConfig
-from cairns.errors import CairnsError
-from cairns.generation.config import GeneratorConfig
-from cairns.generation.networks import Adversaries, Critic, Generator, halvings
+from trigpoint.config import ModelConfig
+from trigpoint.errors import TrigpointError
+from trigpoint.generation.config import GeneratorConfig
+from trigpoint.generation.networks import Adversaries, Critic, Generator, halvings
 
 SMALL = GeneratorConfig(latent=6, width=4, critic_width=3, critic_hidden=5)
 HALF = "| 8/8 S1 P 8 | U 8 out"  # maps of half the image's size
@@ -226,7 +226,7 @@ def test_k_begins_at_nothing_and_is_remembered() -> None:
 def test_what_cannot_be_built_is_refused_in_one_sentence(
     size: int, own: str, decoder: str, words: str
 ) -> None:
-    with pytest.raises(CairnsError) as caught:
+    with pytest.raises(TrigpointError) as caught:
         Adversaries(replace(SMALL, decoder=decoder), model_of(size, decoder=own))
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)

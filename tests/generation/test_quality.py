@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cairns.errors import CairnsError
-from cairns.evaluation import faces
-from cairns.generation import quality
-from cairns.generation.config import GeneratorConfig
-from cairns.generation.quality import (
+from trigpoint.errors import TrigpointError
+from trigpoint.evaluation import faces
+from trigpoint.generation import quality
+from trigpoint.generation.config import GeneratorConfig
+from trigpoint.generation.quality import (
     REFERENCES,
     SAMPLES,
     cycle_distances,
@@ -27,10 +27,10 @@ from cairns.generation.quality import (
     redetect,
     squared_mmd,
 )
-from cairns.generation.sampler import Sampler
-from cairns.predictor import Predictor
-from cairns.sources.digits import Digits
-from cairns.training.prepared import to_tensor
+from trigpoint.generation.sampler import Sampler
+from trigpoint.predictor import Predictor
+from trigpoint.sources.digits import Digits
+from trigpoint.training.prepared import to_tensor
 
 
 class Stub(nn.Module):
@@ -231,7 +231,7 @@ def test_the_deviation_of_a_small_set_is_not_nothing() -> None:
 
 @pytest.mark.parametrize(("first", "second"), [(1, 5), (5, 1), (0, 5)])
 def test_fewer_than_two_images_have_no_kernel_distance(first: int, second: int) -> None:
-    with pytest.raises(CairnsError, match=rf"at least 2 images on each side; got {min(first, second)}\."):
+    with pytest.raises(TrigpointError, match=rf"at least 2 images on each side; got {min(first, second)}\."):
         kernel_distance(np.zeros((first, 3)), np.zeros((second, 3)))
     assert kernel_distance(np.zeros((2, 3)), np.zeros((2, 3))) == (0.0, 0.0)
 

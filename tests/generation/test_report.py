@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from cairns.errors import CairnsError
-from cairns.generation.report import closing_words, headline, write_report
-from cairns.generation.run import GeneratorRun
+from trigpoint.errors import TrigpointError
+from trigpoint.generation.report import closing_words, headline, write_report
+from trigpoint.generation.run import GeneratorRun
 
 
 class Outline(HTMLParser):
@@ -121,8 +121,8 @@ def test_writing_it_again_gives_the_same_page(copied: GeneratorRun, page: str) -
     copied.report_file.unlink()
     assert write_report(copied) == copied.report_file
     again = copied.report_file.read_text()
-    assert f"cairns generate sample {copied.folder} --like" in again
-    cut = re.compile(r"cairns generate sample \S+")
+    assert f"trigpoint generate sample {copied.folder} --like" in again
+    cut = re.compile(r"trigpoint generate sample \S+")
     assert cut.sub("", again) == cut.sub("", page)
 
 
@@ -154,7 +154,7 @@ def test_images_left_out_are_told(copied: GeneratorRun, page: str) -> None:
 def test_a_damaged_picture_is_named(copied: GeneratorRun) -> None:
     first = min(copied.evolution_folder.iterdir())
     first.write_bytes(first.read_bytes()[:200])
-    with pytest.raises(CairnsError, match=rf"{first.name} is damaged: "):
+    with pytest.raises(TrigpointError, match=rf"{first.name} is damaged: "):
         write_report(copied)
     shutil.rmtree(copied.evolution_folder)
     assert "<figcaption>step" not in write_report(copied).read_text()
@@ -181,7 +181,7 @@ def test_the_closing_words(generator_run: GeneratorRun) -> None:
         f"Speed: {summary['images_per_second']:.0f} images/s; peak memory "
         f"{summary['peak_memory_mb']:.0f} MB.",
         f"Report: {generator_run.report_file}",
-        f"Next:   cairns generate sample {generator_run.folder} --like IMAGE... --out made",
+        f"Next:   trigpoint generate sample {generator_run.folder} --like IMAGE... --out made",
     ]
 
 
@@ -189,10 +189,10 @@ def test_the_closing_words(generator_run: GeneratorRun) -> None:
 def test_an_unfinished_run_has_no_report(copied: GeneratorRun, missing: str) -> None:
     copied.report_file.unlink()
     (copied.folder / missing).unlink()
-    with pytest.raises(CairnsError) as caught:
+    with pytest.raises(TrigpointError) as caught:
         write_report(copied)
     assert str(caught.value) == (
         f"The run {copied.folder} is not finished; go on with: "
-        f"cairns generate train --out {copied.folder} --resume."
+        f"trigpoint generate train --out {copied.folder} --resume."
     )
     assert not copied.report_file.exists()

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cairns import api
-from cairns.editing.editor import Editor
-from cairns.errors import CairnsError
-from cairns.generation.config import COMPACT, GeneratorConfig
-from cairns.generation.run import GeneratorRun, is_generator
-from cairns.predictor import ZOO, Predictor, find_model
-from cairns.sources.digits import Digits
-from cairns.training.run import Run
+from trigpoint import api
+from trigpoint.editing.editor import Editor
+from trigpoint.errors import TrigpointError
+from trigpoint.generation.config import COMPACT, GeneratorConfig
+from trigpoint.generation.run import GeneratorRun, is_generator
+from trigpoint.predictor import ZOO, Predictor, find_model
+from trigpoint.sources.digits import Digits
+from trigpoint.training.run import Run
 
 SHIPPED = Run(ZOO / "digits-7")
 
@@ -32,7 +32,7 @@ def begun(tmp_path: Path) -> GeneratorRun:
 def test_a_run_begins_with_its_settings_and_a_copy_of_the_model(begun: GeneratorRun) -> None:
     assert begun.settings() == replace(COMPACT, steps=7)
     assert begun.meta()["source"] == ["digits:3"]
-    assert set(begun.meta()["versions"]) == {"cairns", "torch", "python"}
+    assert set(begun.meta()["versions"]) == {"trigpoint", "torch", "python"}
     assert begun.landmarks.model_file.read_bytes() == SHIPPED.model_file.read_bytes()
     assert begun.landmarks.config_file.read_bytes() == SHIPPED.config_file.read_bytes()
     found = {path.relative_to(begun.folder).as_posix() for path in begun.folder.rglob("*") if path.is_file()}
@@ -59,7 +59,7 @@ def test_what_is_a_generator(begun: GeneratorRun, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("folder", [SHIPPED.folder, Path("nowhere")])
 def test_settings_of_anything_else_are_refused(folder: Path) -> None:
-    with pytest.raises(CairnsError, match=r"is no run of `cairns generate train`\.$"):
+    with pytest.raises(TrigpointError, match=r"is no run of `trigpoint generate train`\.$"):
         GeneratorRun(folder).settings()
 
 
@@ -74,7 +74,7 @@ def test_settings_of_anything_else_are_refused(folder: Path) -> None:
 )
 def test_a_damaged_config_is_refused_in_one_sentence(begun: GeneratorRun, text: str, words: str) -> None:
     begun.config_file.write_text(text)
-    with pytest.raises(CairnsError) as caught:
+    with pytest.raises(TrigpointError) as caught:
         begun.settings()
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)

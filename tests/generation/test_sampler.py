@@ -12,13 +12,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from cairns.editing.render import enlarge
-from cairns.errors import CairnsError
-from cairns.files.overlay import draw_landmarks
-from cairns.generation.config import GeneratorConfig
-from cairns.generation.run import GeneratorRun
-from cairns.generation.sampler import BATCH, TILE, Sampler, between, sheet, to_bytes
-from cairns.predictor import ZOO
+from trigpoint.editing.render import enlarge
+from trigpoint.errors import TrigpointError
+from trigpoint.files.overlay import draw_landmarks
+from trigpoint.generation.config import GeneratorConfig
+from trigpoint.generation.run import GeneratorRun
+from trigpoint.generation.sampler import BATCH, TILE, Sampler, between, sheet, to_bytes
+from trigpoint.predictor import ZOO
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_landmarks_of_any_precision(sampler: Sampler) -> None:
 def test_wrong_shapes_are_refused(
     sampler: Sampler, landmarks: tuple[int, ...], latents: tuple[int, ...]
 ) -> None:
-    with pytest.raises(CairnsError) as caught:
+    with pytest.raises(TrigpointError) as caught:
         sampler.generate(np.zeros(landmarks), np.zeros(latents))
     count = landmarks[0]
     assert str(caught.value) == (
@@ -188,7 +188,7 @@ def test_where_there_is_no_arc_the_way_is_straight(other: float) -> None:
 
 def test_a_run_without_its_generator_is_not_finished(copied: GeneratorRun) -> None:
     copied.model_file.unlink()
-    with pytest.raises(CairnsError) as caught:
+    with pytest.raises(TrigpointError) as caught:
         Sampler.load(copied.folder)
     assert str(caught.value) == (
         f"The run {copied.folder} is not finished: it has no generator.safetensors; go on with --resume."
@@ -213,7 +213,7 @@ def test_a_damaged_generator_is_refused_in_one_sentence(
 ) -> None:
     copied.model_file.write_bytes(damage(copied.model_file.read_bytes()))
     with pytest.raises(
-        CairnsError, match=r"generator\.safetensors is damaged or no safetensors file"
+        TrigpointError, match=r"generator\.safetensors is damaged or no safetensors file"
     ) as caught:
         Sampler.load(copied.folder)
     assert "\n" not in str(caught.value)
@@ -222,25 +222,25 @@ def test_a_damaged_generator_is_refused_in_one_sentence(
 def test_the_weights_of_another_network_are_refused_in_one_sentence(copied: GeneratorRun) -> None:
     shutil.copyfile(copied.landmarks.model_file, copied.model_file)
     with pytest.raises(
-        CairnsError, match=r"generator\.safetensors do not fit the model of its config"
+        TrigpointError, match=r"generator\.safetensors do not fit the model of its config"
     ) as caught:
         Sampler.load(copied.folder)
     assert "\n" not in str(caught.value)
     meta = copied.meta()
     meta["config"]["width"] = 5
     copied.config_file.write_text(json.dumps(meta))
-    with pytest.raises(CairnsError, match="do not fit the model of its config"):
+    with pytest.raises(TrigpointError, match="do not fit the model of its config"):
         Sampler.load(copied.folder)
 
 
 def test_a_damaged_landmark_model_is_refused(copied: GeneratorRun) -> None:
     file = copied.landmarks.model_file
     file.write_bytes(torn(file.read_bytes()))
-    with pytest.raises(CairnsError, match=r"model\.safetensors is damaged"):
+    with pytest.raises(TrigpointError, match=r"model\.safetensors is damaged"):
         Sampler.load(copied.folder)
 
 
 @pytest.mark.parametrize("folder", [ZOO / "digits-7", Path("digits-7"), Path("nowhere")])
 def test_a_landmark_model_alone_makes_no_images(folder: Path) -> None:
-    with pytest.raises(CairnsError, match=r"is no run of `cairns generate train`\."):
+    with pytest.raises(TrigpointError, match=r"is no run of `trigpoint generate train`\."):
         Sampler.load(folder)

@@ -19,21 +19,21 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cairns.errors import CairnsError
-from cairns.generation import train as training
-from cairns.generation.config import GeneratorConfig
-from cairns.generation.networks import Adversaries, Generator
-from cairns.generation.run import GeneratorRun
-from cairns.generation.sampler import TILE, Sampler, draw
-from cairns.generation.train import train
-from cairns.geometry import Placement
-from cairns.predictor import ZOO, Predictor
-from cairns.sources.digits import Digits
-from cairns.sources.images import read_image
-from cairns.training.checkpoint import load_tensors
-from cairns.training.loop import Interrupted, TrainingFailed
-from cairns.training.prepared import Prepared, to_tensor
-from cairns.training.step import generator_of
+from trigpoint.errors import TrigpointError
+from trigpoint.generation import train as training
+from trigpoint.generation.config import GeneratorConfig
+from trigpoint.generation.networks import Adversaries, Generator
+from trigpoint.generation.run import GeneratorRun
+from trigpoint.generation.sampler import TILE, Sampler, draw
+from trigpoint.generation.train import train
+from trigpoint.geometry import Placement
+from trigpoint.predictor import ZOO, Predictor
+from trigpoint.sources.digits import Digits
+from trigpoint.sources.images import read_image
+from trigpoint.training.checkpoint import load_tensors
+from trigpoint.training.loop import Interrupted, TrainingFailed
+from trigpoint.training.prepared import Prepared, to_tensor
+from trigpoint.training.step import generator_of
 
 STEPS = 12
 SPEEDS = ("images_per_second", "memory_mb", "peak_memory_mb")  # what a clock or a machine decides
@@ -492,7 +492,7 @@ def test_two_images_and_a_single_step_are_enough(
 
 
 def test_colour(short: GeneratorConfig, colour_run: GeneratorRun, photos: Path, tmp_path: Path) -> None:
-    from cairns.sources import open_source
+    from trigpoint.sources import open_source
 
     settings = replace(short, steps=2, decoder="")
     run = train(settings, colour_run.folder, open_source(photos), tmp_path / "run")
@@ -639,20 +639,22 @@ def test_a_gradient_that_is_not_finite_stops_too(
 
 def test_a_run_that_exists_is_kept(short: GeneratorConfig, few: Any, generator_run: GeneratorRun) -> None:
     before = {path: path.stat().st_mtime_ns for path in generator_run.folder.rglob("*")}
-    with pytest.raises(CairnsError, match=r"already holds .* replace it with --overwrite, or choose another"):
+    with pytest.raises(
+        TrigpointError, match=r"already holds .* replace it with --overwrite, or choose another"
+    ):
         train(short, "digits-7", few, generator_run.folder)
     assert {path: path.stat().st_mtime_ns for path in generator_run.folder.rglob("*")} == before
 
 
 def test_folders_of_something_else_are_kept(short: GeneratorConfig, few: Any, tmp_path: Path) -> None:
     (tmp_path / "letter").write_text("mine")
-    with pytest.raises(CairnsError, match=r"letter is a file; --out names a folder\."):
+    with pytest.raises(TrigpointError, match=r"letter is a file; --out names a folder\."):
         train(short, "digits-7", few, tmp_path / "letter")
     for overwrite in (False, True):
-        with pytest.raises(CairnsError, match="is not empty and holds no run"):
+        with pytest.raises(TrigpointError, match="is not empty and holds no run"):
             train(short, "digits-7", few, tmp_path, overwrite=overwrite)
     assert files(tmp_path) == {"letter"}
-    with pytest.raises(CairnsError, match=r"is no run folder: it has no config\.json"):
+    with pytest.raises(TrigpointError, match=r"is no run folder: it has no config\.json"):
         train(short, "digits-7", few, tmp_path, resume=True)
 
 
@@ -664,7 +666,9 @@ def test_the_model_that_it_is_for_is_never_replaced(
     folder = tmp_path / "model"
     shutil.copytree(generator_run.folder if inner else ZOO / "digits-7", folder)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.raises(CairnsError, match="holds the model that the generator is for; choose another --out"):
+    with pytest.raises(
+        TrigpointError, match="holds the model that the generator is for; choose another --out"
+    ):
         train(short, folder, few, folder, overwrite=True)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
@@ -673,12 +677,12 @@ def test_a_landmark_run_cannot_be_resumed_as_a_generator(
     short: GeneratorConfig, few: Any, tmp_path: Path
 ) -> None:
     shutil.copytree(ZOO / "digits-7", tmp_path / "run")
-    with pytest.raises(CairnsError, match="is no run of `cairns generate train`"):
+    with pytest.raises(TrigpointError, match="is no run of `trigpoint generate train`"):
         train(short, "digits-7", few, tmp_path / "run", resume=True)
 
 
 def test_sizes_that_cannot_be_built_leave_nothing(short: GeneratorConfig, few: Any, tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match=r"generator\.decoder must give an image of 28 pixels"):
+    with pytest.raises(TrigpointError, match=r"generator\.decoder must give an image of 28 pixels"):
         train(replace(short, decoder="| 8 | U U U out"), "digits-7", few, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -700,12 +704,12 @@ def test_too_few_images_leave_nothing(
     words: str,
 ) -> None:
     source = make_source([None if i is None else few.images[i] for i in images])
-    with pytest.raises(CairnsError, match=words):
+    with pytest.raises(TrigpointError, match=words):
         train(short, "digits-7", source, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     # And of a run that was to be replaced, nothing is lost.
     shutil.copytree(generator_run.folder, tmp_path / "old")
-    with pytest.raises(CairnsError, match=words):
+    with pytest.raises(TrigpointError, match=words):
         train(short, "digits-7", source, tmp_path / "old", overwrite=True)
     assert files(tmp_path / "old") == files(generator_run.folder)
     assert (tmp_path / "old" / "generator.safetensors").read_bytes() == generator_run.model_file.read_bytes()
@@ -725,7 +729,7 @@ def test_a_model_that_cannot_be_copied_leaves_nothing(
     def full(*_: object) -> None:
         raise reason
 
-    monkeypatch.setattr("cairns.generation.run.shutil.copyfile", full)
+    monkeypatch.setattr("trigpoint.generation.run.shutil.copyfile", full)
     for name, overwrite in (("run", False), ("old", True)):
         with pytest.raises(type(reason)):
             train(short, "digits-7", few, tmp_path / name, overwrite=overwrite)
@@ -765,7 +769,7 @@ def test_a_damaged_checkpoint_is_named(
     file = GeneratorRun(tmp_path / "run").checkpoint_file
     file.write_bytes(file.read_bytes()[:1000])
     on_call("gradients", 99, "before", kill)
-    with pytest.raises(CairnsError, match=r"state\.safetensors is damaged"):
+    with pytest.raises(TrigpointError, match=r"state\.safetensors is damaged"):
         train(short, "digits-7", few, tmp_path / "run", resume=True)
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cairns.config import ModelConfig
-from cairns.model.autoencoder import Autoencoder
-from cairns.presets import preset
+from trigpoint.config import ModelConfig
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.presets import preset
 
 
 def images(config: ModelConfig, batch: int, seed: int = 0) -> torch.Tensor:

@@ -11,10 +11,10 @@ import torch
 from scipy.stats import multivariate_normal
 from torch import nn
 
-from cairns.geometry import grid
-from cairns.model.autoencoder import Autoencoder
-from cairns.model.decoder import Decoder, score_maps
-from cairns.presets import preset
+from trigpoint.geometry import grid
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.model.decoder import Decoder, score_maps
+from trigpoint.presets import preset
 
 CELLS = grid(16, 64, 64).double()
 VARIANCES = torch.tensor([(0.0625 * math.sqrt(2) ** i) ** 2 for i in range(5)], dtype=torch.float64)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from cairns.geometry import grid
-from cairns.model.autoencoder import Autoencoder
-from cairns.model.descriptors import DescriptorEncoder, squared_distances
-from cairns.model.detector import Detection
-from cairns.presets import preset
+from trigpoint.geometry import grid
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.model.descriptors import DescriptorEncoder, squared_distances
+from trigpoint.model.detector import Detection
+from trigpoint.presets import preset
 
 CONFIG = replace(
     preset("compact-4").model,

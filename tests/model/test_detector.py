@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from scipy.ndimage import center_of_mass
 
-from cairns.geometry import axis, grid
-from cairns.model.autoencoder import Autoencoder
-from cairns.model.detector import Detection, confidence, moments
-from cairns.presets import preset
+from trigpoint.geometry import axis, grid
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.model.detector import Detection, confidence, moments
+from trigpoint.presets import preset
 
 
 def gaussian(cells: int, image: int, covered: int, x: float, y: float, sx: float, sy: float) -> torch.Tensor:

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cairns import geometry
-from cairns.config import ModelConfig
-from cairns.model.autoencoder import Autoencoder
-from cairns.model.detector import Detection
-from cairns.model.looks import TURN, look
+from trigpoint import geometry
+from trigpoint.config import ModelConfig
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.model.detector import Detection
+from trigpoint.model.looks import TURN, look
 
 SHAPE = torch.tensor([[0.35, 0.4], [0.65, 0.4], [0.5, 0.7]])  # two eyes and a mouth
 

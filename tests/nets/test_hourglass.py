@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from cairns.nets.hourglass import BATCH_NORM_EPS, LEAK, Hourglass, UpConv2d, conv_block, folded, initialise
-from cairns.nets.spec import parse
+from trigpoint.nets.hourglass import BATCH_NORM_EPS, LEAK, Hourglass, UpConv2d, conv_block, folded, initialise
+from trigpoint.nets.spec import parse
 
 NETS = [
     "8/out 8 S3 P 12 S2 P 16",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cairns.errors import CairnsError
-from cairns.nets.spec import OUT, Conv, Level, parse
+from trigpoint.errors import TrigpointError
+from trigpoint.nets.spec import OUT, Conv, Level, parse
 
 
 def test_hourglass_alone() -> None:
@@ -65,21 +65,21 @@ def test_spaces_do_not_matter() -> None:
     ],
 )
 def test_unknown_layers_are_named(text: str, found: str) -> None:
-    with pytest.raises(CairnsError) as caught:
+    with pytest.raises(TrigpointError) as caught:
         parse(text)
     assert str(caught.value) == f"Unknown layer {found} in the network {text!r}."
 
 
 @pytest.mark.parametrize("text", ["16 P | 32/out", "1 | 2 | 3 | out"])
 def test_number_of_parts(text: str) -> None:
-    with pytest.raises(CairnsError) as caught:
+    with pytest.raises(TrigpointError) as caught:
         parse(text)
     assert str(caught.value) == f"A network is written 'stem | hourglass | tail'; got {text!r}."
 
 
 @pytest.mark.parametrize("text", ["", "P 32/out", "32/out P", "32/out P P 32", "16 | | out", "S2 P 32/out"])
 def test_empty_levels(text: str) -> None:
-    with pytest.raises(CairnsError) as caught:
+    with pytest.raises(TrigpointError) as caught:
         parse(text)
     assert str(caught.value) == f"A level of the network {text!r} has no convolution."
 
@@ -88,6 +88,6 @@ def test_empty_levels(text: str) -> None:
     "text", ["32", "32 32/out", "32 P 32/out", "16 | 32 | 16", "16 | 32 | out U", "| 32 |"]
 )
 def test_networks_that_do_not_end_in_out(text: str) -> None:
-    with pytest.raises(CairnsError) as caught:
+    with pytest.raises(TrigpointError) as caught:
         parse(text)
     assert str(caught.value) == f"The network {text!r} must end in 'out'."

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cairns.readers.plain_pickle import NotPlain, plain
+from trigpoint.readers.plain_pickle import NotPlain, plain
 
 PLAIN = st.recursive(
     st.text() | st.integers(-(2**80), 2**80) | st.booleans() | st.none(),

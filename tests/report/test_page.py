@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cairns.config import Config
-from cairns.errors import CairnsError
-from cairns.palette import colours, hexadecimal
-from cairns.report import write_report
-from cairns.report.page import over_time
-from cairns.report.pictures import chart, data_url, map_picture, trajectories
-from cairns.training.run import Run
+from trigpoint.config import Config
+from trigpoint.errors import TrigpointError
+from trigpoint.palette import colours, hexadecimal
+from trigpoint.report import write_report
+from trigpoint.report.page import over_time
+from trigpoint.report.pictures import chart, data_url, map_picture, trajectories
+from trigpoint.training.run import Run
 
 
 class Outline(HTMLParser):
@@ -138,7 +138,9 @@ def test_names_cannot_break_the_page(copied: Run) -> None:
 def test_an_unfinished_run_has_no_report(tmp_path: Path, micro: Config) -> None:
     run = Run(tmp_path / "run")
     run.start(micro, ("digits",))
-    with pytest.raises(CairnsError, match=r"not finished; go on with: cairns train --out .*run --resume"):
+    with pytest.raises(
+        TrigpointError, match=r"not finished; go on with: trigpoint train --out .*run --resume"
+    ):
         write_report(run)
     assert not run.report_file.exists()
 
@@ -308,7 +310,7 @@ def test_the_policy_runs_no_script_but_the_page_s_own(
     browser: Any, copied: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even where something was not escaped."""
-    monkeypatch.setattr("cairns.report.page.escaped", str)
+    monkeypatch.setattr("trigpoint.report.page.escaped", str)
     page = opened(browser, write_report(attacked(copied)))
     assert page.evaluate("document.querySelectorAll('img[src=x]').length") > 0
     assert page.title() not in ("1", "2")

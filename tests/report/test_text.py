@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from cairns.report import write_report
-from cairns.report.text import cautions, closing_words, verdict_counts
-from cairns.training.run import Run
+from trigpoint.report import write_report
+from trigpoint.report.text import cautions, closing_words, verdict_counts
+from trigpoint.training.run import Run
 
 
 def judged(run: Run, folder: Path, verdicts: list[str], video: dict[str, Any] | None = None) -> Run:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cairns.config import with_values
-from cairns.presets import PAPER_PRESETS, preset
-from cairns.reproduce import EXPERIMENTS
-from cairns.sources import DATASETS
+from trigpoint.config import with_values
+from trigpoint.presets import PAPER_PRESETS, preset
+from trigpoint.reproduce import EXPERIMENTS
+from trigpoint.sources import DATASETS
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cairns.evaluation.faces import Face
-from cairns.reproduce import reference
-from cairns.reproduce.reference import dlib_rows, is_faces
-from cairns.sources.base import Annotations
+from trigpoint.evaluation.faces import Face
+from trigpoint.reproduce import reference
+from trigpoint.reproduce.reference import dlib_rows, is_faces
+from trigpoint.sources.base import Annotations
 
 NAMES = ("left eye", "right eye", "nose", "left mouth corner", "right mouth corner")
 

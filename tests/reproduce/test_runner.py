@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cairns import api
-from cairns.cli import main
-from cairns.config import Config
-from cairns.errors import CairnsError
-from cairns.reproduce import EXPERIMENTS, Row
-from cairns.reproduce.runner import Settings, config_of, differences, measure, model_of, words_of
+from trigpoint import api
+from trigpoint.cli import main
+from trigpoint.config import Config
+from trigpoint.errors import TrigpointError
+from trigpoint.reproduce import EXPERIMENTS, Row
+from trigpoint.reproduce.runner import Settings, config_of, differences, measure, model_of, words_of
 
 SMALL = ("train.batch_size=4", "train.recalibration_images=32")
 
@@ -59,7 +59,7 @@ def test_an_interrupted_model_is_resumed(tmp_path: Path) -> None:
 def test_other_settings_do_not_overwrite_a_model(tmp_path: Path) -> None:
     row = Row("4 landmarks", "mnist-7", None, 4)
     model_of(row, settings(tmp_path))
-    with pytest.raises(CairnsError, match="holds a model of other settings"):
+    with pytest.raises(TrigpointError, match="holds a model of other settings"):
         model_of(row, settings(tmp_path, steps=4))
 
 
@@ -99,7 +99,7 @@ def test_a_row_may_need_a_variant_of_the_source(source: str, variant: str, expec
 
 
 def test_a_folder_has_no_variants(tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match="needs a dataset with the variant 'walking'"):
+    with pytest.raises(TrigpointError, match="needs a dataset with the variant 'walking'"):
         words_of(Row("walking", "human-16", variant="walking"), Settings(str(tmp_path), tmp_path))
 
 

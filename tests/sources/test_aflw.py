@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cairns import apart
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.geometry import Placement
-from cairns.sources import Split, open_source
-from cairns.sources.aflw import AFLW
+from trigpoint import apart
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.geometry import Placement
+from trigpoint.sources import Split, open_source
+from trigpoint.sources.aflw import AFLW
 
 REAL = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "mtfl" / "testing.txt"
 on_real_data = pytest.mark.skipif(
@@ -186,14 +186,16 @@ def test_a_folder_with_odd_characters(listed: Path) -> None:
 
 def test_a_file_that_is_no_database_is_refused(small: Path) -> None:
     (small / "data" / "aflw.sqlite").write_bytes(b"no database at all" * 100)
-    with pytest.raises(CairnsError, match=r"aflw\.sqlite is not the database of AFLW's owners: file is not"):
+    with pytest.raises(
+        TrigpointError, match=r"aflw\.sqlite is not the database of AFLW's owners: file is not"
+    ):
         AFLW(small)
 
 
 def test_another_database_is_refused(small: Path) -> None:
     with closing(connect(small / "data" / "aflw.sqlite")) as connection, connection:
         connection.execute("DROP TABLE FaceRect")
-    with pytest.raises(CairnsError, match="owners: no such table: FaceRect"):
+    with pytest.raises(TrigpointError, match="owners: no such table: FaceRect"):
         AFLW(small)
 
 
@@ -204,14 +206,14 @@ def test_a_view_that_never_ends_is_not_waited_for(small: Path, monkeypatch: pyte
         columns = ", ".join(f"i AS {name}" for name in ("face_id", "x", "y", "w", "h", "rowid"))
         connection.execute(f"CREATE VIEW FaceRect AS {count}, {columns} FROM c")
     monkeypatch.setattr(apart, "call", partial(apart.call, seconds=1))
-    with pytest.raises(CairnsError, match="owners: it was not read within 1 seconds"):
+    with pytest.raises(TrigpointError, match="owners: it was not read within 1 seconds"):
         AFLW(small)
 
 
 def test_a_landmark_that_is_no_number_is_refused(small: Path) -> None:
     with closing(connect(small / "data" / "aflw.sqlite")) as connection, connection:
         connection.execute("UPDATE FeatureCoords SET x = 'left' WHERE face_id = 40 AND feature_id = 8")
-    with pytest.raises(CairnsError, match=r"owners: could not convert string to float: 'left'"):
+    with pytest.raises(TrigpointError, match=r"owners: could not convert string to float: 'left'"):
         AFLW(small)
 
 
@@ -224,21 +226,21 @@ def test_a_landmark_without_value_is_missing(listed: Path) -> None:
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_a_list_of_other_photos_is_refused(small: Path, split: Split) -> None:
     (small / "testing.txt").write_text("AFLW/0001-image99999.jpg\n")
-    with pytest.raises(CairnsError, match=r"None of the photos that .*testing\.txt lists"):
+    with pytest.raises(TrigpointError, match=r"None of the photos that .*testing\.txt lists"):
         AFLW(small, split)
     (small / "testing.txt").write_text("\n \n")
-    with pytest.raises(CairnsError, match=r"testing\.txt lists no photo"):
+    with pytest.raises(TrigpointError, match=r"testing\.txt lists no photo"):
         AFLW(small, split)
 
 
 def test_a_split_without_faces_is_refused(listed: Path) -> None:
     (listed / "testing.txt").write_text("image00013.jpg\nimage00020.png\nimage00044.jpg\n")
-    with pytest.raises(CairnsError, match="no face of the train split"):
+    with pytest.raises(TrigpointError, match="no face of the train split"):
         AFLW(listed, "train")
 
 
 def test_a_missing_database_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match=r"AFLW needs the file .*aflw\.sqlite; see docs/sources\.md"):
+    with pytest.raises(TrigpointError, match=r"AFLW needs the file .*aflw\.sqlite; see docs/sources\.md"):
         AFLW(tmp_path)
 
 

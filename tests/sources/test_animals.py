@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.geometry import Placement, extract
-from cairns.sources.animals import SPECIES, Animals
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.geometry import Placement, extract
+from trigpoint.sources.animals import SPECIES, Animals
 
 HEADER = "image,x,y,width,height,facing\n"
 TABLE = (
@@ -75,9 +75,9 @@ def test_a_tenth_is_for_testing_and_an_image_is_never_in_both(awa: Path) -> None
 
 def test_a_missing_table_says_what_it_has_to_hold(awa: Path, tmp_path: Path) -> None:
     (awa / "boxes.csv").unlink()
-    with pytest.raises(CairnsError, match=r"your boxes in .*boxes\.csv, with the header image,x,y,width"):
+    with pytest.raises(TrigpointError, match=r"your boxes in .*boxes\.csv, with the header image,x,y,width"):
         Animals(awa)
-    with pytest.raises(CairnsError, match=r"Animals with Attributes needs the folder .*JPEGImages"):
+    with pytest.raises(TrigpointError, match=r"Animals with Attributes needs the folder .*JPEGImages"):
         Animals(tmp_path / "elsewhere")
 
 
@@ -97,14 +97,14 @@ def test_a_missing_table_says_what_it_has_to_hold(awa: Path, tmp_path: Path) -> 
 )
 def test_a_malformed_line_is_named_with_its_number(awa: Path, line: str, sentence: str) -> None:
     (awa / "boxes.csv").write_text(f"{HEADER}horse/horse_10001.jpg,1,2,3,4,left\n\n{line}\n")
-    with pytest.raises(CairnsError, match=rf"boxes\.csv, line 4: .*{sentence}"):
+    with pytest.raises(TrigpointError, match=rf"boxes\.csv, line 4: .*{sentence}"):
         Animals(awa)
 
 
 @pytest.mark.parametrize("content", [b"", b"horse/a.jpg,1,2,3,4,left\n", b"\xff\xfe\x00i\x00m\x00a"])
 def test_a_table_without_its_header_is_refused(awa: Path, content: bytes) -> None:
     (awa / "boxes.csv").write_bytes(content)
-    with pytest.raises(CairnsError, match=r"boxes\.csv, line 1: expected the header image,x,y"):
+    with pytest.raises(TrigpointError, match=r"boxes\.csv, line 1: expected the header image,x,y"):
         Animals(awa)
 
 
@@ -115,7 +115,7 @@ def test_a_table_as_spreadsheets_save_it_is_read(awa: Path) -> None:
 
 def test_a_table_of_front_views_has_nothing_to_show(awa: Path) -> None:
     (awa / "boxes.csv").write_text(HEADER + "horse/a.jpg,1,2,3,4,front\n")
-    with pytest.raises(CairnsError, match="lists no animal facing left or right of the split 'train'"):
+    with pytest.raises(TrigpointError, match="lists no animal facing left or right of the split 'train'"):
         Animals(awa)
 
 

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.files.table import LandmarkTable as WrittenTable
-from cairns.geometry import Placement
-from cairns.predictor import Landmarks
-from cairns.sources import open_source
-from cairns.sources.annotated import CocoKeypoints, LandmarkTable
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.files.table import LandmarkTable as WrittenTable
+from trigpoint.geometry import Placement
+from trigpoint.predictor import Landmarks
+from trigpoint.sources import open_source
+from trigpoint.sources.annotated import CocoKeypoints, LandmarkTable
 
 LONG = """image,landmark,x,y,split
 a.png,left eye,10.5,20,train
@@ -168,18 +168,18 @@ BAD = {
 @pytest.mark.parametrize("text", list(BAD))
 def test_bad_tables_are_refused_with_the_line(table: Callable[[str], Path], text: str) -> None:
     if BAD[text] is None:
-        with pytest.raises(CairnsError, match=r"table\.csv has no image for test among 3, by their split"):
+        with pytest.raises(TrigpointError, match=r"table\.csv has no image for test among 3, by their split"):
             LandmarkTable(table(text), "test")
     else:
-        with pytest.raises(CairnsError, match=BAD[text]) as caught:
+        with pytest.raises(TrigpointError, match=BAD[text]) as caught:
             LandmarkTable(table(text))
         assert "table.csv" in str(caught.value)
 
 
 def test_missing_files(tmp_path: Path, table: Callable[[str], Path]) -> None:
-    with pytest.raises(CairnsError, match=r"csv needs the file .*none\.csv"):
+    with pytest.raises(TrigpointError, match=r"csv needs the file .*none\.csv"):
         LandmarkTable(tmp_path / "none.csv")
-    with pytest.raises(CairnsError, match="is a folder; csv takes a file"):
+    with pytest.raises(TrigpointError, match="is a folder; csv takes a file"):
         LandmarkTable(tmp_path)
     with pytest.raises(UnreadableImage):
         LandmarkTable(table("image,landmark,x,y\nlost.png,tip,1,2\n")).image(0)
@@ -309,14 +309,14 @@ def test_people_of_one_image_share_its_split(tmp_path: Path) -> None:
     ],
 )
 def test_bad_files_are_refused(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(CairnsError, match=sentence) as caught:
+    with pytest.raises(TrigpointError, match=sentence) as caught:
         CocoKeypoints(coco(tmp_path, **changes))
     assert "people.json" in str(caught.value)
 
 
 def test_a_sentence_quotes_long_ids_in_part(tmp_path: Path) -> None:
     path = coco(tmp_path, annotations=[person(id="y" * 70_000, image_id="x" * 70_000)])
-    with pytest.raises(CairnsError, match="there is no image 'xxx") as caught:
+    with pytest.raises(TrigpointError, match="there is no image 'xxx") as caught:
         CocoKeypoints(path)
     assert len(str(caught.value)) < 400 + len(str(path))
 
@@ -359,7 +359,7 @@ def person(**changes: Any) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_fields_of_the_wrong_kind_are_refused(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(CairnsError, match=sentence) as caught:
+    with pytest.raises(TrigpointError, match=sentence) as caught:
         CocoKeypoints(coco(tmp_path, **changes))
     assert "people.json" in str(caught.value)
 
@@ -384,7 +384,7 @@ def test_odd_fields_that_do_no_harm(tmp_path: Path) -> None:
 )
 def test_json_that_python_does_not_read_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
     (tmp_path / "people.json").write_text(text)
-    with pytest.raises(CairnsError, match=rf"people\.json: {sentence}"):
+    with pytest.raises(TrigpointError, match=rf"people\.json: {sentence}"):
         CocoKeypoints(tmp_path / "people.json")
 
 
@@ -392,27 +392,27 @@ def test_a_table_too_large_to_keep_is_refused(tmp_path: Path) -> None:
     """Each landmark on an image of its own: 200 KB that would take 1.6 GB."""
     lines = [f"{number}.png,{number},1,2\n" for number in range(10_000)]
     (tmp_path / "table.csv").write_text("image,landmark,x,y\n" + "".join(lines))
-    with pytest.raises(CairnsError, match=r"10,000 landmarks on 10,000 images are more than the limit"):
+    with pytest.raises(TrigpointError, match=r"10,000 landmarks on 10,000 images are more than the limit"):
         LandmarkTable(tmp_path / "table.csv")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in this file system")
 def test_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "table.csv")
-    with pytest.raises(CairnsError, match=r"table\.csv cannot be read: a pipe or a device"):
+    with pytest.raises(TrigpointError, match=r"table\.csv cannot be read: a pipe or a device"):
         LandmarkTable(tmp_path / "table.csv")
 
 
 def test_text_that_is_no_json_is_refused_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "people.json"
     path.write_text('{"images": [],\n "annotations": oops}')
-    with pytest.raises(CairnsError, match=r"people\.json, line 2: expected JSON"):
+    with pytest.raises(TrigpointError, match=r"people\.json, line 2: expected JSON"):
         CocoKeypoints(path)
     path.write_bytes(b"\x89PNG\xff\xfe")
-    with pytest.raises(CairnsError, match=r"people\.json.*: expected JSON"):
+    with pytest.raises(TrigpointError, match=r"people\.json.*: expected JSON"):
         CocoKeypoints(path)
     path.write_text("[1, 2]")
-    with pytest.raises(CairnsError, match="expected a COCO keypoints file"):
+    with pytest.raises(TrigpointError, match="expected a COCO keypoints file"):
         CocoKeypoints(path)
-    with pytest.raises(CairnsError, match=r"coco needs the file .*none\.json"):
+    with pytest.raises(TrigpointError, match=r"coco needs the file .*none\.json"):
         CocoKeypoints(tmp_path / "none.json")

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.io import savemat
 
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.sources.cars import LANDMARKS, Cars, project
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.sources.cars import LANDMARKS, Cars, project
 
 # A car as the owners' models are made: front at -y, height along z, their "left" at -x.
 CAR = {
@@ -228,30 +228,30 @@ def test_images_are_read_where_they_lie(folder: Path) -> None:
 
 
 def test_missing_files_are_named(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match="holds no profile car of the split 'train'"):
+    with pytest.raises(TrigpointError, match="holds no profile car of the split 'train'"):
         Cars(folder)
     (folder / "Annotations" / "car_pascal").rmdir()
     annotate(folder, "n01_1", car())
-    with pytest.raises(CairnsError, match=r"PASCAL3D\+ needs the folder .*car_pascal"):
+    with pytest.raises(TrigpointError, match=r"PASCAL3D\+ needs the folder .*car_pascal"):
         Cars(folder)
-    with pytest.raises(CairnsError, match=r"PASCAL3D\+ needs the file .*car\.mat"):
+    with pytest.raises(TrigpointError, match=r"PASCAL3D\+ needs the file .*car\.mat"):
         Cars(tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize("content", [b"", b"not MATLAB", b"MATLAB 5.0 MAT-file" + bytes(200)])
 def test_a_damaged_annotation_is_named(folder: Path, content: bytes) -> None:
     (folder / "Annotations" / "car_imagenet" / "n01_1.mat").write_bytes(content)
-    with pytest.raises(CairnsError, match=r"n01_1\.mat: expected a MATLAB file with record\.objects"):
+    with pytest.raises(TrigpointError, match=r"n01_1\.mat: expected a MATLAB file with record\.objects"):
         Cars(folder)
 
 
 def test_files_of_something_else_are_refused(folder: Path) -> None:
     savemat(folder / "Annotations" / "car_imagenet" / "n01_1.mat", {"record": np.eye(3)})
-    with pytest.raises(CairnsError, match=r"n01_1\.mat: expected a MATLAB file with record\.objects"):
+    with pytest.raises(TrigpointError, match=r"n01_1\.mat: expected a MATLAB file with record\.objects"):
         Cars(folder)
     savemat(folder / "CAD" / "car.mat", {"car": structs([{"vertices": np.zeros((3, 3))}])})
-    with pytest.raises(CairnsError, match=r"car\.mat: expected CAD models with anchors in space"):
+    with pytest.raises(TrigpointError, match=r"car\.mat: expected CAD models with anchors in space"):
         Cars(folder)
     savemat(folder / "CAD" / "car.mat", {"bus": np.eye(3)})
-    with pytest.raises(CairnsError, match=r"car\.mat: expected a MATLAB file with car"):
+    with pytest.raises(TrigpointError, match=r"car\.mat: expected a MATLAB file with car"):
         Cars(folder)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.geometry import Placement
-from cairns.sources import open_source
-from cairns.sources.cats import Cats, for_testing
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.geometry import Placement
+from trigpoint.sources import open_source
+from trigpoint.sources.cats import Cats, for_testing
 
 REAL = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "cats"
 on_real_data = pytest.mark.skipif(
@@ -105,29 +105,29 @@ def test_its_words_open_it_again(small: Path) -> None:
 )  # fmt: skip
 def test_a_malformed_annotation_is_named(small: Path, text: str) -> None:
     (small / "CAT_00" / "00000001_000.jpg.cat").write_text(text)
-    with pytest.raises(CairnsError, match=r"CAT_00/00000001_000\.jpg\.cat: expected 9 and the x and y"):
+    with pytest.raises(TrigpointError, match=r"CAT_00/00000001_000\.jpg\.cat: expected 9 and the x and y"):
         Cats(small)
 
 
 def test_a_binary_annotation_is_refused(small: Path) -> None:
     (small / "CAT_00" / "00000001_000.jpg.cat").write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(CairnsError, match=r"00000001_000\.jpg\.cat: expected 9"):
+    with pytest.raises(TrigpointError, match=r"00000001_000\.jpg\.cat: expected 9"):
         Cats(small)
 
 
 def test_a_missing_annotation_is_named(small: Path) -> None:
     (small / "CAT_00" / "00000001_000.jpg.cat").unlink()
-    with pytest.raises(CairnsError, match=r"Cats needs the file .*CAT_00/00000001_000\.jpg\.cat"):
+    with pytest.raises(TrigpointError, match=r"Cats needs the file .*CAT_00/00000001_000\.jpg\.cat"):
         Cats(small)
 
 
 def test_a_folder_without_the_cats_folders_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match="needs the folders CAT_00 to CAT_06 in"):
+    with pytest.raises(TrigpointError, match="needs the folders CAT_00 to CAT_06 in"):
         Cats(tmp_path)
-    with pytest.raises(CairnsError, match=r"Cats needs the folder .*nowhere"):
+    with pytest.raises(TrigpointError, match=r"Cats needs the folder .*nowhere"):
         Cats(tmp_path / "nowhere")
     (tmp_path / "CAT_00").mkdir()
-    with pytest.raises(CairnsError, match="holds no cat of the test split"):
+    with pytest.raises(TrigpointError, match="holds no cat of the test split"):
         Cats(tmp_path, "test")
 
 

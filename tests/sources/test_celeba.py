@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.geometry import Placement, fit_box
-from cairns.sources import open_source
-from cairns.sources.celeba import LANDMARKS, CelebA
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.geometry import Placement, fit_box
+from trigpoint.sources import open_source
+from trigpoint.sources.celeba import LANDMARKS, CelebA
 
 # As the owners write them: a count, a heading, several blanks between numbers, a blank at line ends.
 POINTS = "lefteye_x lefteye_y righteye_x righteye_y nose_x nose_y "
@@ -171,7 +171,7 @@ def test_a_malformed_line_is_named_with_its_number(small: Path, line: str) -> No
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines[:3], line, *lines[4:]]))
     with pytest.raises(
-        CairnsError, match=r"align_celeba\.txt, line 4: expected a name and 10 numbers; got '000002"
+        TrigpointError, match=r"align_celeba\.txt, line 4: expected a name and 10 numbers; got '000002"
     ):
         CelebA(small)
 
@@ -180,41 +180,41 @@ def test_a_malformed_line_is_named_with_its_number(small: Path, line: str) -> No
 def test_a_number_that_is_no_place_in_an_image_is_refused(small: Path, number: str) -> None:
     path = small / "Anno" / "list_landmarks_align_celeba.txt"
     path.write_text(path.read_text().replace("000001.jpg 69", f"000001.jpg {number}"))
-    with pytest.raises(CairnsError, match=r"align_celeba\.txt: expected pixels; got the number"):
+    with pytest.raises(TrigpointError, match=r"align_celeba\.txt: expected pixels; got the number"):
         CelebA(small)
 
 
 def test_a_malformed_partition_is_named_with_its_number(small: Path) -> None:
     (small / "Eval" / "list_eval_partition.txt").write_text("000001.jpg 0\n000002.jpg,0\n")
-    with pytest.raises(CairnsError, match=r"partition\.txt, line 2: expected a name and a number"):
+    with pytest.raises(TrigpointError, match=r"partition\.txt, line 2: expected a name and a number"):
         CelebA(small)
 
 
 def test_lists_that_do_not_fit_together_are_refused(small: Path) -> None:
     (small / "MAFL" / "testing.txt").write_text("000099.jpg\n")
-    with pytest.raises(CairnsError, match=r"align_celeba\.txt has no line for the image 000099\.jpg"):
+    with pytest.raises(TrigpointError, match=r"align_celeba\.txt has no line for the image 000099\.jpg"):
         CelebA(small, "test")
 
 
 def test_attributes_other_than_one_and_minus_one_are_refused(small: Path) -> None:
     path = small / "Anno" / "list_attr_celeba.txt"
     path.write_text(path.read_text().replace("000002.jpg  1 -1 -1", "000002.jpg  1  0 -1"))
-    with pytest.raises(CairnsError, match=r"list_attr_celeba\.txt should hold only 1 and -1"):
+    with pytest.raises(TrigpointError, match=r"list_attr_celeba\.txt should hold only 1 and -1"):
         _ = CelebA(small).attributes
     path.write_text("6\n\n")
-    with pytest.raises(CairnsError, match="should name the attributes in its second line"):
+    with pytest.raises(TrigpointError, match="should name the attributes in its second line"):
         _ = CelebA(small).attributes
 
 
 def test_empty_lists_are_refused(small: Path) -> None:
     (small / "Anno" / "list_landmarks_align_celeba.txt").write_text(f"0\n{POINTS}\n")
-    with pytest.raises(CairnsError, match=r"list_landmarks_align_celeba\.txt lists no image"):
+    with pytest.raises(TrigpointError, match=r"list_landmarks_align_celeba\.txt lists no image"):
         CelebA(small)
     (small / "Eval" / "list_eval_partition.txt").write_text("000001.jpg 2\n")
-    with pytest.raises(CairnsError, match=r"lists no training image"):
+    with pytest.raises(TrigpointError, match=r"lists no training image"):
         CelebA(small)
     (small / "MAFL" / "testing.txt").write_text("\n")
-    with pytest.raises(CairnsError, match=r"testing\.txt lists no image"):
+    with pytest.raises(TrigpointError, match=r"testing\.txt lists no image"):
         CelebA(small)
 
 
@@ -224,7 +224,9 @@ def test_empty_lists_are_refused(small: Path) -> None:
 )
 def test_what_is_missing_is_named(small: Path, place: str, kind: str) -> None:
     (small / place).rename(small / "elsewhere")
-    with pytest.raises(CairnsError, match=rf"CelebA needs the {kind} .*{Path(place).name}.*docs/sources\.md"):
+    with pytest.raises(
+        TrigpointError, match=rf"CelebA needs the {kind} .*{Path(place).name}.*docs/sources\.md"
+    ):
         CelebA(small, "test")
 
 

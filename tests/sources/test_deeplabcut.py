@@ -14,13 +14,13 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from cairns.config import VideoConfig
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.files.videos import VideoWriter
-from cairns.geometry import Placement
-from cairns.sources import open_source
-from cairns.sources.deeplabcut import LabelledFrames, read_labels
-from cairns.sources.video import Videos
+from trigpoint.config import VideoConfig
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.files.videos import VideoWriter
+from trigpoint.geometry import Placement
+from trigpoint.sources import open_source
+from trigpoint.sources.deeplabcut import LabelledFrames, read_labels
+from trigpoint.sources.video import Videos
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 PARTS = ("snout", "left ear", "tail")
@@ -153,7 +153,7 @@ def test_labels_without_their_image_are_left_out(project: Path) -> None:
     shutil.rmtree(project / "labeled-data" / "m2")
     for file in (project / "labeled-data" / "m1").glob("*.png"):
         file.unlink()
-    with pytest.raises(CairnsError, match=r"None of the frames labelled in .*labeled-data is there\."):
+    with pytest.raises(TrigpointError, match=r"None of the frames labelled in .*labeled-data is there\."):
         LabelledFrames(project)
 
 
@@ -193,7 +193,7 @@ def test_a_folder_is_prepared_as_a_video_is(tmp_path: Path) -> None:
     assert cropped.box(3) == Placement(1, 2, 30, 40)
     few = VideoConfig(background="grey")
     write_folder(tmp_path, "m0", random_points(2))
-    with pytest.raises(CairnsError, match="m0 has too few readable frames to tell its background"):
+    with pytest.raises(TrigpointError, match="m0 has too few readable frames to tell its background"):
         LabelledFrames(tmp_path, few).image(0)
 
 
@@ -227,7 +227,7 @@ GOOD = "scorer,a,a\nbodyparts,nose,nose\ncoords,x,y\n"
 def test_a_malformed_table_is_named(tmp_path: Path, text: str, message: str) -> None:
     table = tmp_path / "CollectedData_a.csv"
     table.write_text(text)
-    with pytest.raises(CairnsError, match=message) as caught:
+    with pytest.raises(TrigpointError, match=message) as caught:
         read_labels(table)
     assert "CollectedData_a.csv" in str(caught.value)
 
@@ -236,7 +236,7 @@ def test_a_malformed_table_is_named(tmp_path: Path, text: str, message: str) -> 
 def test_a_table_that_is_no_text_is_named(tmp_path: Path, content: bytes) -> None:
     table = tmp_path / "CollectedData_a.csv"
     table.write_bytes(content)
-    with pytest.raises(CairnsError, match=r"CollectedData_a\.csv is no table of text \(.+\)\."):
+    with pytest.raises(TrigpointError, match=r"CollectedData_a\.csv is no table of text \(.+\)\."):
         read_labels(table)
 
 
@@ -253,7 +253,7 @@ def test_a_damaged_hdf5_table_is_named(tmp_path: Path) -> None:
     place = write_folder(tmp_path, "m1", random_points(2), "h5")
     table = place / "CollectedData_ann.h5"
     table.write_bytes(table.read_bytes()[:700])
-    with pytest.raises(CairnsError, match=r"CollectedData_ann\.h5 is no readable HDF5 table"):
+    with pytest.raises(TrigpointError, match=r"CollectedData_ann\.h5 is no readable HDF5 table"):
         LabelledFrames(tmp_path)
 
 
@@ -270,14 +270,14 @@ def test_another_hdf5_table_is_refused(tmp_path: Path, kind: str, layout: str) -
         table = pd.DataFrame(np.zeros((1, 12)), ["a.png"], columns)
     path = tmp_path / "CollectedData_ann.h5"
     table.to_hdf(path, key="df_with_missing", mode="w", format=layout)
-    with pytest.raises(CairnsError, match="expected DeepLabCut's three header rows"):
+    with pytest.raises(TrigpointError, match="expected DeepLabCut's three header rows"):
         read_labels(path)
 
 
 def test_hdf5_without_h5py_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = write_folder(tmp_path, "m1", random_points(2), "h5")
     monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(CairnsError, match=r"needs h5py: pip install 'cairns\[dlc\]'"):
+    with pytest.raises(TrigpointError, match=r"needs h5py: pip install 'trigpoint\[dlc\]'"):
         read_labels(place / "CollectedData_ann.h5")
 
 
@@ -331,12 +331,12 @@ def test_hdf5_that_reads_other_files_is_refused(tmp_path: Path) -> None:
         kept = file["df_with_missing"]
         del kept["block0_values"]
         kept.create_dataset("block0_values", (2, 6), "f8", external=[(str(tmp_path / "secret"), 0, 96)])
-    with pytest.raises(CairnsError, match=r"h5 is no readable .*block0_values lies in another file"):
+    with pytest.raises(TrigpointError, match=r"h5 is no readable .*block0_values lies in another file"):
         read_labels(path)
     with h5py.File(path, "r+") as file:
         del file["df_with_missing"]["block0_values"]
         file["df_with_missing"]["block0_values"] = h5py.ExternalLink(str(tmp_path / "b.h5"), "/values")
-    with pytest.raises(CairnsError, match=r"h5 is no readable .*block0_values is a link"):
+    with pytest.raises(TrigpointError, match=r"h5 is no readable .*block0_values is a link"):
         read_labels(path)
 
 
@@ -349,7 +349,7 @@ def test_hdf5_with_fewer_rows_than_names_is_refused(tmp_path: Path) -> None:
         values = kept["block0_values"][:2]
         del kept["block0_values"]
         kept["block0_values"] = values
-    with pytest.raises(CairnsError, match=r"h5 is no readable .*does not hold 3 rows"):
+    with pytest.raises(TrigpointError, match=r"h5 is no readable .*does not hold 3 rows"):
         LabelledFrames(tmp_path)
 
 
@@ -361,7 +361,9 @@ def test_hdf5_that_says_it_holds_terabytes_is_refused(tmp_path: Path) -> None:
         kept = file["df_with_missing"]
         del kept["block0_values"]
         kept.create_dataset("block0_values", (2**40, 6), "f8", chunks=(64, 6), compression="gzip")
-    with pytest.raises(CairnsError, match=r"h5 is no readable .* has 52,776,558,133,248 bytes; the limit is"):
+    with pytest.raises(
+        TrigpointError, match=r"h5 is no readable .* has 52,776,558,133,248 bytes; the limit is"
+    ):
         read_labels(path)
 
 
@@ -370,22 +372,22 @@ def test_a_label_far_off_any_image_is_refused(tmp_path: Path, kind: str) -> None
     points = random_points(2)
     points[1, 1, 0] = 1e308
     place = write_folder(tmp_path, "m1", points, kind)
-    with pytest.raises(CairnsError, match=rf"{kind}: expected pixels; got the coordinate 1e\+308"):
+    with pytest.raises(TrigpointError, match=rf"{kind}: expected pixels; got the coordinate 1e\+308"):
         LabelledFrames(tmp_path)
     assert place.is_dir()
 
 
 def test_folders_of_other_body_parts_are_refused(project: Path) -> None:
     write_folder(project, "m3", random_points(2)[:, :2])
-    with pytest.raises(CairnsError, match=r"m3.*has other body parts than .*m1"):
+    with pytest.raises(TrigpointError, match=r"m3.*has other body parts than .*m1"):
         LabelledFrames(project)
 
 
 def test_a_project_without_labels(tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match=r"DeepLabCut needs the folder .*labeled-data; see docs"):
+    with pytest.raises(TrigpointError, match=r"DeepLabCut needs the folder .*labeled-data; see docs"):
         open_source(f"deeplabcut:{tmp_path}")
     (tmp_path / "labeled-data" / "m1").mkdir(parents=True)
-    with pytest.raises(CairnsError, match="holds no CollectedData file: nothing is labelled"):
+    with pytest.raises(TrigpointError, match="holds no CollectedData file: nothing is labelled"):
         open_source(f"deeplabcut:{tmp_path}", "labels")
 
 
@@ -405,7 +407,7 @@ def test_videos_to_train_on_and_labelled_frames_to_fit_on(project: Path) -> None
     assert isinstance(fit, LabelledFrames)
     assert fit.box(0) == Placement(0, 0, 32, 32)
     assert (fit.words, fit.description) == ((words,), words)
-    with pytest.raises(CairnsError, match="`cairns fit` cross-validates over its folders"):
+    with pytest.raises(TrigpointError, match="`trigpoint fit` cross-validates over its folders"):
         open_source(words, "test")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cairns.errors import CairnsError
-from cairns.sources.digits import Digits
+from trigpoint.errors import TrigpointError
+from trigpoint.sources.digits import Digits
 
 
 @pytest.fixture(scope="module")
@@ -51,5 +51,5 @@ def test_one_class_alone(digits: Digits) -> None:
 
 @pytest.mark.parametrize("word", ["x", "10", "-1", "3 ", "²"])
 def test_other_words_are_refused(word: str) -> None:
-    with pytest.raises(CairnsError, match="digits takes one digit, such as digits:3"):
+    with pytest.raises(TrigpointError, match="digits takes one digit, such as digits:3"):
         Digits(word)

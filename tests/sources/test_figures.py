@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cairns.errors import CairnsError
-from cairns.sources import open_source
-from cairns.sources.figures import (
+from trigpoint.errors import TrigpointError
+from trigpoint.sources import open_source
+from trigpoint.sources.figures import (
     ARM,
     FOREARM,
     HEAD,
@@ -63,7 +63,7 @@ def test_counts_follow_the_split_and_the_word() -> None:
 
 @pytest.mark.parametrize("word", ["x", "0", "-3", "1.5", "²", " 5"])
 def test_other_words_are_refused(word: str) -> None:
-    with pytest.raises(CairnsError, match="figures takes a number of images, such as figures:200"):
+    with pytest.raises(TrigpointError, match="figures takes a number of images, such as figures:200"):
         Figures(word)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.sources.folder import Folder, closed_folders, image_files
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.sources.folder import Folder, closed_folders, image_files
 
 
 @pytest.fixture
@@ -66,13 +66,13 @@ def test_images_of_the_same_name_can_be_told_apart(tmp_path: Path) -> None:
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "readme.txt").write_text("nothing to see")
-    with pytest.raises(CairnsError, match=r"holds no images .*\.jpg.*folders below it") as caught:
+    with pytest.raises(TrigpointError, match=r"holds no images .*\.jpg.*folders below it") as caught:
         Folder([tmp_path])
     assert str(tmp_path) in str(caught.value)
 
 
 def test_a_missing_path_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match=r"There is no file or folder .*nothing"):
+    with pytest.raises(TrigpointError, match=r"There is no file or folder .*nothing"):
         Folder([tmp_path / "nothing"])
 
 
@@ -98,7 +98,7 @@ def test_a_folder_that_cannot_be_read_is_counted_and_named(tree: Path, close: Ca
 
 def test_only_a_folder_that_cannot_be_read(tree: Path, close: Callable[[Path], None]) -> None:
     close(tree)
-    with pytest.raises(CairnsError, match=r"The folder .*tree cannot be read"):
+    with pytest.raises(TrigpointError, match=r"The folder .*tree cannot be read"):
         Folder([tree])
 
 

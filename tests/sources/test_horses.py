@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.geometry import Placement
-from cairns.sources.horses import Horses
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.geometry import Placement
+from trigpoint.sources.horses import Horses
 
 REAL = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "horses"
 on_real_data = pytest.mark.skipif(
@@ -60,18 +60,18 @@ def test_a_black_mask_makes_its_image_unreadable_and_a_missing_one_is_named(smal
     source = Horses(small)
     with pytest.raises(UnreadableImage, match=r"its mask horse001\.png is black"):
         source.box(0)
-    with pytest.raises(CairnsError, match=r"Weizmann horses needs the file .*horse002\.png"):
+    with pytest.raises(TrigpointError, match=r"Weizmann horses needs the file .*horse002\.png"):
         source.box(1)
     with pytest.raises(UnreadableImage, match="not a readable image"):
         source.mask(2)
 
 
 def test_missing_folders_and_empty_ones_are_named(small: Path, tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match=r"Weizmann horses needs the folder .*figure_ground"):
+    with pytest.raises(TrigpointError, match=r"Weizmann horses needs the folder .*figure_ground"):
         Horses(tmp_path / "elsewhere")
     for path in (small / "rgb").iterdir():
         path.unlink()
-    with pytest.raises(CairnsError, match="holds no horse"):
+    with pytest.raises(TrigpointError, match="holds no horse"):
         Horses(small)
 
 

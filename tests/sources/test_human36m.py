@@ -15,11 +15,11 @@ import pytest
 import scipy.io
 from numpy.typing import NDArray
 
-from cairns import apart
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.sources import ACTIONS, open_source
-from cairns.sources.human36m import JOINTS, SWAPS, Human36M, boxes, open_masks
-from cairns.sources.video import Video
+from trigpoint import apart
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.sources import ACTIONS, open_source
+from trigpoint.sources.human36m import JOINTS, SWAPS, Human36M, boxes, open_masks
+from trigpoint.sources.video import Video
 
 SIZE = 64
 
@@ -120,7 +120,7 @@ def test_a_variant_keeps_one_action(small: Path) -> None:
     source = open_source(f"human36m-walking:{small}")
     assert source.words == (f"human36m-walking:{small}",)
     assert len(source) == 5
-    with pytest.raises(CairnsError, match=r"has no video of waiting by S1, S5\."):
+    with pytest.raises(TrigpointError, match=r"has no video of waiting by S1, S5\."):
         open_source(f"human36m-waiting:{small}")
 
 
@@ -235,7 +235,7 @@ def test_matlab_7_3_needs_h5py(small: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "h5py", None)
     (small / "S11" / "MySegmentsMat" / "ground_truth_bs" / "Posing.60457274.mat").write_bytes(HDF5)
     with pytest.raises(
-        CairnsError, match=r"Posing\.60457274\.mat is a MATLAB 7\.3 file, .* pip install h5py"
+        TrigpointError, match=r"Posing\.60457274\.mat is a MATLAB 7\.3 file, .* pip install h5py"
     ):
         Human36M(small, "test")
 
@@ -293,25 +293,25 @@ def test_poses_that_no_frame_has_are_refused(small: Path, wrong: float) -> None:
     poses[1, 3, 0] = wrong
     write_poses(path, poses)
     with pytest.raises(
-        CairnsError, match=r"274\.cdf: expected (pixels; got the coordinate 1e\+30|a number for)"
+        TrigpointError, match=r"274\.cdf: expected (pixels; got the coordinate 1e\+30|a number for)"
     ):
         Human36M(small, "test")
 
 
 def test_what_is_missing_is_named(small: Path, tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match=r"Human3\.6M needs the folder .*nowhere"):
+    with pytest.raises(TrigpointError, match=r"Human3\.6M needs the folder .*nowhere"):
         Human36M(tmp_path / "nowhere")
-    with pytest.raises(CairnsError, match=r"Human3\.6M needs the folder .*S1"):
+    with pytest.raises(TrigpointError, match=r"Human3\.6M needs the folder .*S1"):
         Human36M(tmp_path)
     masks = small / "S11" / "MySegmentsMat" / "ground_truth_bs"
     (masks / "Posing.60457274.mat").rename(masks / "Posing 1.60457274.mat")
-    with pytest.raises(CairnsError, match=r"Human3\.6M needs the file .*Posing\.60457274\.mat"):
+    with pytest.raises(TrigpointError, match=r"Human3\.6M needs the file .*Posing\.60457274\.mat"):
         Human36M(small, "test")
     masks.rename(small / "elsewhere")
-    with pytest.raises(CairnsError, match=r"Human3\.6M needs the folder .*ground_truth_bs"):
+    with pytest.raises(TrigpointError, match=r"Human3\.6M needs the folder .*ground_truth_bs"):
         Human36M(small, "test")
     (small / "S5" / "MyPoseFeatures" / "D2_Positions" / "Directions.55011271.cdf").unlink()
-    with pytest.raises(CairnsError, match=r"Human3\.6M needs the file .*Directions\.55011271\.cdf"):
+    with pytest.raises(TrigpointError, match=r"Human3\.6M needs the file .*Directions\.55011271\.cdf"):
         Human36M(small)
 
 
@@ -320,12 +320,12 @@ def test_damaged_files_are_named(small: Path) -> None:
     whole = poses.read_bytes()
     poses.write_bytes(b"no poses here")
     with pytest.raises(
-        CairnsError, match=r"Posing\.60457274\.cdf: expected a CDF file with the variable Pose"
+        TrigpointError, match=r"Posing\.60457274\.cdf: expected a CDF file with the variable Pose"
     ):
         Human36M(small, "test")
     write_poses(poses, np.zeros((3, 17, 2)))
     with pytest.raises(
-        CairnsError, match=r"expected poses of 64 numbers a frame; got an array of \(1, 3, 34\)"
+        TrigpointError, match=r"expected poses of 64 numbers a frame; got an array of \(1, 3, 34\)"
     ):
         Human36M(small, "test")
     poses.write_bytes(whole)
@@ -333,7 +333,7 @@ def test_damaged_files_are_named(small: Path) -> None:
     kept = masks.read_bytes()
     masks.write_bytes(b"no masks here")
     with pytest.raises(
-        CairnsError, match=r"Posing\.60457274\.mat: expected a MATLAB file with the cells Masks"
+        TrigpointError, match=r"Posing\.60457274\.mat: expected a MATLAB file with the cells Masks"
     ):
         Human36M(small, "test").image(0)
     masks.write_bytes(kept)

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFile, ImageOps
 
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.sources import images
-from cairns.sources.images import EXTENSIONS, MAX_PIXELS, has_colour, read_image, to_channels
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.sources import images
+from trigpoint.sources.images import EXTENSIONS, MAX_PIXELS, has_colour, read_image, to_channels
 
 
 @pytest.fixture
@@ -253,7 +253,7 @@ def test_damaged_files_are_read_or_refused_but_never_crash(colours: np.ndarray) 
 
 
 def test_unreadable_is_an_error_that_a_person_can_mend() -> None:
-    assert issubclass(UnreadableImage, CairnsError)
+    assert issubclass(UnreadableImage, TrigpointError)
 
 
 def test_to_channels() -> None:
@@ -317,7 +317,7 @@ import resource, sys
 from pathlib import Path
 from typing import Any
 import numpy, cv2, PIL.Image, PIL.ImageOps
-from cairns.sources.images import read_image
+from trigpoint.sources.images import read_image
 
 PIL.Image.init()
 read_image(Path(sys.argv[1]))

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cairns.errors import CairnsError
-from cairns.sources import open_source
-from cairns.sources.mnist import MNIST
+from trigpoint.errors import TrigpointError
+from trigpoint.sources import open_source
+from trigpoint.sources.mnist import MNIST
 
 LABELS = np.array([5, 0, 4, 1, 5, 9], np.uint8)
 IMAGES = np.random.default_rng(0).integers(0, 256, (6, 28, 28), np.uint8)
@@ -52,13 +52,13 @@ def test_a_variant_keeps_one_class_and_opens_again_by_its_words(tmp_path: Path) 
     assert [again.name(index) for index in range(len(again))] == ["train-00000-5", "train-00004-5"]
     np.testing.assert_array_equal(again.image(1)[:, :, 0], IMAGES[4])
     assert open_source(f"mnist:{tmp_path}").words == (f"mnist:{tmp_path}",)
-    with pytest.raises(CairnsError, match="holds no digit 7"):
+    with pytest.raises(TrigpointError, match="holds no digit 7"):
         MNIST(tmp_path, variant="7")
 
 
 def test_the_test_split_has_files_of_its_own(tmp_path: Path) -> None:
     write(tmp_path, "train", idx(IMAGES), idx(LABELS))
-    with pytest.raises(CairnsError, match=r"MNIST needs the file .*t10k-images-idx3-ubyte, or the same"):
+    with pytest.raises(TrigpointError, match=r"MNIST needs the file .*t10k-images-idx3-ubyte, or the same"):
         MNIST(tmp_path, "test")
     write(tmp_path, "t10k", idx(IMAGES[:2]), idx(LABELS[:2]))
     assert len(MNIST(tmp_path, "test")) == 2
@@ -84,7 +84,7 @@ def test_the_test_split_has_files_of_its_own(tmp_path: Path) -> None:
 def test_files_that_do_not_agree_with_themselves_are_refused(
     tmp_path: Path, images: bytes, labels: bytes, sentence: str, end: str
 ) -> None:
-    with pytest.raises(CairnsError, match=rf"ubyte.*{sentence}"):
+    with pytest.raises(TrigpointError, match=rf"ubyte.*{sentence}"):
         MNIST(write(tmp_path, "train", images, labels, end=end))
 
 
@@ -92,10 +92,10 @@ def test_files_that_do_not_agree_with_themselves_are_refused(
 def test_a_damaged_archive_is_named(tmp_path: Path, content: bytes) -> None:
     write(tmp_path, "train", b"", idx(LABELS), end=".gz")
     (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(content)
-    with pytest.raises(CairnsError, match=r"train-images-idx3-ubyte\.gz cannot be read"):
+    with pytest.raises(TrigpointError, match=r"train-images-idx3-ubyte\.gz cannot be read"):
         MNIST(tmp_path)
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match="MNIST needs the folder"):
+    with pytest.raises(TrigpointError, match="MNIST needs the folder"):
         MNIST(tmp_path / "elsewhere")

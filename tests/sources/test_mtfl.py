@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.geometry import Placement, fit_box
-from cairns.sources import open_source
-from cairns.sources.mtfl import LANDMARKS, MTFL
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.geometry import Placement, fit_box
+from trigpoint.sources import open_source
+from trigpoint.sources.mtfl import LANDMARKS, MTFL
 
 REAL = Path(__file__).parents[2].parent / "shared" / "data" / "mtfl"
 on_real_data = pytest.mark.skipif(
@@ -108,22 +108,24 @@ def test_each_kind_of_image_has_its_fixed_crop(small: Path) -> None:
 )
 def test_a_malformed_line_is_named_with_its_number(small: Path, line: str) -> None:
     (small / "training.txt").write_text(TRAINING.replace("\r\n\r\n", f"\n{line}\n"))
-    with pytest.raises(CairnsError, match=r"training\.txt, line 4: expected a path and 14 numbers") as caught:
+    with pytest.raises(
+        TrigpointError, match=r"training\.txt, line 4: expected a path and 14 numbers"
+    ) as caught:
         MTFL(small)
     assert "e.jpg" in str(caught.value)
 
 
 def test_a_list_that_is_no_text_is_refused(small: Path) -> None:
     (small / "training.txt").write_bytes(b"\xff\xfe\x00lfw\xf3 1 2 3\n")
-    with pytest.raises(CairnsError, match=r"training\.txt"):
+    with pytest.raises(TrigpointError, match=r"training\.txt"):
         MTFL(small)
 
 
 def test_a_missing_or_empty_list_is_refused(small: Path, tmp_path: Path) -> None:
     (small / "testing.txt").write_text("\n \n")
-    with pytest.raises(CairnsError, match="lists no image"):
+    with pytest.raises(TrigpointError, match="lists no image"):
         MTFL(small, "test")
-    with pytest.raises(CairnsError, match=r"MTFL needs the file .*training\.txt"):
+    with pytest.raises(TrigpointError, match=r"MTFL needs the file .*training\.txt"):
         MTFL(tmp_path / "elsewhere")
 
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cairns.config import VideoConfig
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.files.videos import VideoWriter
-from cairns.geometry import Placement
-from cairns.sources import DATASETS, Source, Subset, left_out, open_source, whole_word
-from cairns.sources.base import Annotations
-from cairns.sources.digits import Digits
-from cairns.sources.folder import Folder
-from cairns.sources.mtfl import MTFL
-from cairns.sources.video import Videos
+from trigpoint.config import VideoConfig
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.files.videos import VideoWriter
+from trigpoint.geometry import Placement
+from trigpoint.sources import DATASETS, Source, Subset, left_out, open_source, whole_word
+from trigpoint.sources.base import Annotations
+from trigpoint.sources.digits import Digits
+from trigpoint.sources.folder import Folder
+from trigpoint.sources.mtfl import MTFL
+from trigpoint.sources.video import Videos
 
 
 def test_a_folder(photos: Path) -> None:
@@ -62,24 +62,24 @@ def test_a_folder_goes_before_a_dataset_of_the_same_name(
 
 @pytest.mark.parametrize("words", [(), [], "", [""]])
 def test_no_words_are_refused(words: object) -> None:
-    with pytest.raises(CairnsError, match="Name a source"):
+    with pytest.raises(TrigpointError, match="Name a source"):
         open_source(words)  # type: ignore[arg-type]
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(CairnsError, match="no source named 'imagenet'; `cairns data list`"):
+    with pytest.raises(TrigpointError, match="no source named 'imagenet'; `trigpoint data list`"):
         open_source("imagenet:somewhere")
 
 
 def test_a_missing_folder_is_refused() -> None:
-    with pytest.raises(CairnsError, match="There is no file or folder nowhere"):
+    with pytest.raises(TrigpointError, match="There is no file or folder nowhere"):
         open_source("nowhere")
-    with pytest.raises(CairnsError, match="There is no file or folder"):
+    with pytest.raises(TrigpointError, match="There is no file or folder"):
         open_source(["digits", "nowhere"])
 
 
 def test_a_drive_letter_is_no_dataset() -> None:
-    with pytest.raises(CairnsError, match="There is no file or folder"):
+    with pytest.raises(TrigpointError, match="There is no file or folder"):
         open_source("C:/nowhere")
 
 
@@ -89,7 +89,7 @@ def test_every_dataset_of_the_paper_is_there_and_has_its_opener() -> None:
     }  # fmt: skip
     for dataset in DATASETS.values():
         module, _, kind = dataset.kind.partition(":")
-        assert callable(getattr(importlib.import_module(f"cairns.sources.{module}"), kind))
+        assert callable(getattr(importlib.import_module(f"trigpoint.sources.{module}"), kind))
         assert dataset.text
 
 
@@ -166,15 +166,15 @@ def test_what_is_left_out_is_said(videos: int, images: int, expected: str | None
 
 def test_a_missing_or_a_damaged_video_is_refused(tmp_path: Path) -> None:
     good = write_video(tmp_path / "a.mp4")
-    with pytest.raises(CairnsError, match=r"There is no file or folder .*nowhere\.mp4\."):
+    with pytest.raises(TrigpointError, match=r"There is no file or folder .*nowhere\.mp4\."):
         open_source(tmp_path / "nowhere.mp4")
-    with pytest.raises(CairnsError, match="There is no file or folder"):
+    with pytest.raises(TrigpointError, match="There is no file or folder"):
         open_source([good, tmp_path / "nowhere.mp4"])
     (tmp_path / "b.avi").write_text("no video")
-    with pytest.raises(CairnsError, match=r"None of the 1 videos could be read; the first: b\.avi is not"):
+    with pytest.raises(TrigpointError, match=r"None of the 1 videos could be read; the first: b\.avi is not"):
         open_source(tmp_path / "b.avi")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CairnsError, match="holds no images"):
+    with pytest.raises(TrigpointError, match="holds no images"):
         open_source(tmp_path / "empty")
 
 
@@ -185,9 +185,11 @@ def test_a_deeplabcut_project_gets_the_config_of_videos(tmp_path: Path) -> None:
     assert isinstance(source, Videos)
     assert names_of(source) == ["a.mp4:000000", "a.mp4:000005"]
     assert names_of(open_source(source.words, video=VideoConfig(frames=2))) == names_of(source)
-    with pytest.raises(CairnsError, match="DeepLabCut needs the folder"):
+    with pytest.raises(TrigpointError, match="DeepLabCut needs the folder"):
         open_source(f"deeplabcut:{tmp_path / 'nowhere'}")
-    with pytest.raises(CairnsError, match="no source named 'deeplabcut-mouse'; variants of deeplabcut: none"):
+    with pytest.raises(
+        TrigpointError, match="no source named 'deeplabcut-mouse'; variants of deeplabcut: none"
+    ):
         open_source(f"deeplabcut-mouse:{tmp_path}")
 
 
@@ -208,7 +210,7 @@ def test_a_word_made_whole_opens_the_same_from_anywhere(
 
 
 def test_an_unknown_variant_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(CairnsError, match="celeba-unaligned"):
+    with pytest.raises(TrigpointError, match="celeba-unaligned"):
         open_source("celeba-wild:nowhere")
 
 

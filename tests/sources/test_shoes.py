@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.geometry import Placement, extract
-from cairns.sources import shoes
-from cairns.sources.shoes import Shoes
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.geometry import Placement, extract
+from trigpoint.sources import shoes
+from trigpoint.sources.shoes import Shoes
 
 REAL = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "shoes"
 
@@ -80,12 +80,12 @@ def test_a_photo_turned_by_exif_has_the_box_of_what_is_seen(tmp_path: Path) -> N
 
 
 def test_folders_without_enough_images_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match="UT Zappos50k needs the folder"):
+    with pytest.raises(TrigpointError, match="UT Zappos50k needs the folder"):
         Shoes(tmp_path / "elsewhere")
-    with pytest.raises(CairnsError, match="holds no images"):
+    with pytest.raises(TrigpointError, match="holds no images"):
         Shoes(tmp_path)
     Image.new("RGB", (16, 16)).save(tmp_path / "a.png")
-    with pytest.raises(CairnsError, match="holds one image"):
+    with pytest.raises(TrigpointError, match="holds one image"):
         Shoes(tmp_path)
 
 

@@ -13,12 +13,12 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from cairns.config import VideoConfig
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.files.videos import VideoWriter
-from cairns.geometry import Placement
-from cairns.sources import open_source
-from cairns.sources.sleap import SleapLabels
+from trigpoint.config import VideoConfig
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.files.videos import VideoWriter
+from trigpoint.geometry import Placement
+from trigpoint.sources import open_source
+from trigpoint.sources.sleap import SleapLabels
 
 sio = pytest.importorskip("sleap_io")
 NAMES = ["snout", "tail"]
@@ -73,14 +73,14 @@ def test_labelled_frames(labels: Path, words: str) -> None:
     assert source.box(1) is None
     cropped: Any = open_source(words.format(labels), "labels", VideoConfig(crop=(1, 2, 30, 40)))
     assert cropped.box(1) == Placement(1, 2, 30, 40)
-    with pytest.raises(CairnsError, match="`cairns fit` cross-validates over its videos"):
+    with pytest.raises(TrigpointError, match="`trigpoint fit` cross-validates over its videos"):
         open_source(words.format(labels), "test")
 
 
 def test_what_a_file_holds_is_said_even_where_its_video_is_gone(
     labels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from cairns.cli import main
+    from trigpoint.cli import main
 
     sheet = tmp_path / "sheet.png"
     assert main(["data", "inspect", str(labels), "--sheet", str(sheet)]) == 0
@@ -182,7 +182,7 @@ def change(path: Path, name: str, row: int, **values: Any) -> None:
 )
 def test_damaged_tables_are_refused(labels: Path, name: str, values: dict[str, Any], reason: str) -> None:
     change(labels, name, 1, **values)
-    with pytest.raises(CairnsError, match=rf"a\.slp: expected .*{reason}|a\.slp: {reason}"):
+    with pytest.raises(TrigpointError, match=rf"a\.slp: expected .*{reason}|a\.slp: {reason}"):
         SleapLabels(labels)
 
 
@@ -200,10 +200,10 @@ def test_other_files_are_refused(labels: Path, tmp_path: Path, monkeypatch: pyte
     with h5py.File(tmp_path / "empty.slp", "w"):
         pass
     for name in ("no", "empty"):
-        with pytest.raises(CairnsError, match=rf"{name}\.slp: expected a SLEAP file \(.+\)\.$"):
+        with pytest.raises(TrigpointError, match=rf"{name}\.slp: expected a SLEAP file \(.+\)\.$"):
             open_source(str(tmp_path / f"{name}.slp"))
-    with pytest.raises(CairnsError, match="is a folder; slp takes a file"):
+    with pytest.raises(TrigpointError, match="is a folder; slp takes a file"):
         SleapLabels(tmp_path)
     monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(CairnsError, match=r"a\.slp needs h5py: pip install 'cairns\[sleap\]'"):
+    with pytest.raises(TrigpointError, match=r"a\.slp needs h5py: pip install 'trigpoint\[sleap\]'"):
         SleapLabels(labels)

@@ -12,11 +12,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
-from cairns.config import VideoConfig
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.geometry import Placement
-from cairns.sources import subject as module
-from cairns.sources.subject import Background, mask_of, prepare_subject, smooth, within
+from trigpoint.config import VideoConfig
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.geometry import Placement
+from trigpoint.sources import subject as module
+from trigpoint.sources.subject import Background, mask_of, prepare_subject, smooth, within
 
 WIDTH, HEIGHT = 96, 64
 EDGE = 16
@@ -72,7 +72,7 @@ def walk(count: int = 40) -> list[NDArray[np.uint8]]:
 
 
 def found_in(home: Path) -> list[Path]:
-    return sorted((home / ".cache" / "cairns" / "tracks").glob("*"))
+    return sorted((home / ".cache" / "trigpoint" / "tracks").glob("*"))
 
 
 # The background
@@ -130,7 +130,9 @@ def test_frames_of_another_size_do_not_count(tmp_path: Path) -> None:
     "frames", [[scene()] * 2, [scene(), None, None, scene()], [scene(), scene(8, 8)] * 2]
 )
 def test_too_few_frames_tell_no_background(tmp_path: Path, frames: list) -> None:
-    with pytest.raises(CairnsError, match=r"short\.mp4 has too few readable frames to tell its background"):
+    with pytest.raises(
+        TrigpointError, match=r"short\.mp4 has too few readable frames to tell its background"
+    ):
         Background(Shown(tmp_path / "short.mp4", frames))
 
 
@@ -333,10 +335,10 @@ def test_the_crop_zooms_along_where_told(tmp_path: Path) -> None:
 
 
 def test_where_nothing_moves_there_is_nothing_to_follow(tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match=r"Nothing moves in still\.mp4: there is no subject to follow\."):
+    with pytest.raises(TrigpointError, match=r"Nothing moves in still\.mp4: there is no subject to follow\."):
         prepare_subject(Shown(tmp_path / "still.mp4", [scene()] * 5), FOLLOW)
     outside = VideoConfig(follow=True, crop=(0, 45, 96, 19))
-    with pytest.raises(CairnsError, match="Nothing moves"):
+    with pytest.raises(TrigpointError, match="Nothing moves"):
         prepare_subject(Shown(tmp_path / "a.mp4", walk()), outside)
 
 

@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cairns.config import VideoConfig
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.files.videos import VideoWriter
-from cairns.geometry import Placement
-from cairns.sources.video import Video, Videos, is_video, sample, video_files
+from trigpoint.config import VideoConfig
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.files.videos import VideoWriter
+from trigpoint.geometry import Placement
+from trigpoint.sources.video import Video, Videos, is_video, sample, video_files
 
 WIDTH, HEIGHT = 64, 48
 # Frames that refer to later ones, in groups of twelve; `OPEN`: across the borders of groups.
@@ -575,15 +575,15 @@ def make_videos() -> Callable[[Path], Path]:
 
 
 def test_what_is_no_source_of_videos(tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match=r"There is no file or folder .*nowhere\.mp4\."):
+    with pytest.raises(TrigpointError, match=r"There is no file or folder .*nowhere\.mp4\."):
         Videos([tmp_path / "nowhere.mp4"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CairnsError, match=r"empty holds no videos \(\.avi, .*\.wmv\)\."):
+    with pytest.raises(TrigpointError, match=r"empty holds no videos \(\.avi, .*\.wmv\)\."):
         Videos([tmp_path / "empty"])
     for name in ("a.mp4", "b.avi"):
         (tmp_path / name).write_text("no video")
     with pytest.raises(
-        CairnsError, match=r"None of the 2 videos could be read; the first: a\.mp4 is not a read"
+        TrigpointError, match=r"None of the 2 videos could be read; the first: a\.mp4 is not a read"
     ):
         Videos([tmp_path])
 

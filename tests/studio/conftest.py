@@ -14,15 +14,15 @@ import pytest
 import torch
 import uvicorn
 
-from cairns.cli.studio import bind
-from cairns.editing.editor import Editor
-from cairns.generation.config import GeneratorConfig
-from cairns.generation.networks import Adversaries
-from cairns.generation.sampler import Sampler
-from cairns.generation.train import recalibrate
-from cairns.studio.server import Studio, create_app
-from cairns.studio.serving import configure
-from cairns.training.run import Run
+from trigpoint.cli.studio import bind
+from trigpoint.editing.editor import Editor
+from trigpoint.generation.config import GeneratorConfig
+from trigpoint.generation.networks import Adversaries
+from trigpoint.generation.sampler import Sampler
+from trigpoint.generation.train import recalibrate
+from trigpoint.studio.server import Studio, create_app
+from trigpoint.studio.serving import configure
+from trigpoint.training.run import Run
 
 
 @dataclass(frozen=True)

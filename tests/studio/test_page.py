@@ -18,10 +18,10 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageSequence
 
-from cairns.editing.editor import Code, Editor
-from cairns.generation.sampler import Sampler
-from cairns.studio import server
-from cairns.studio.server import Studio
+from trigpoint.editing.editor import Code, Editor
+from trigpoint.generation.sampler import Sampler
+from trigpoint.studio import server
+from trigpoint.studio.server import Studio
 
 SPREAD = np.array([(0.25, 0.3), (0.7, 0.35), (0.5, 0.55), (0.4, 0.8)])
 GOAL = np.array([(0.3, 0.2), (0.6, 0.45), (0.55, 0.6), (0.3, 0.7)])

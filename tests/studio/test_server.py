@@ -26,21 +26,21 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageFile
 
-from cairns.config import Config
-from cairns.editing.editor import Code, Editor
-from cairns.editing.photo import put_back
-from cairns.errors import UnreadableImage
-from cairns.generation.config import GeneratorConfig
-from cairns.generation.networks import Adversaries
-from cairns.generation.sampler import Sampler
-from cairns.geometry import extract, fit_box
-from cairns.model.autoencoder import Autoencoder
-from cairns.palette import colours, hexadecimal
-from cairns.predictor import Predictor
-from cairns.sources.images import read_image
-from cairns.studio import server
-from cairns.studio.server import PAGE, Studio
-from cairns.studio.serving import LOOPBACK, Refused
+from trigpoint.config import Config
+from trigpoint.editing.editor import Code, Editor
+from trigpoint.editing.photo import put_back
+from trigpoint.errors import UnreadableImage
+from trigpoint.generation.config import GeneratorConfig
+from trigpoint.generation.networks import Adversaries
+from trigpoint.generation.sampler import Sampler
+from trigpoint.geometry import extract, fit_box
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.palette import colours, hexadecimal
+from trigpoint.predictor import Predictor
+from trigpoint.sources.images import read_image
+from trigpoint.studio import server
+from trigpoint.studio.server import PAGE, Studio
+from trigpoint.studio.serving import LOOPBACK, Refused
 
 SPREAD = np.array([(0.25, 0.3), (0.7, 0.35), (0.5, 0.55), (0.4, 0.8)])
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cairns.editing.editor import Editor
-from cairns.studio.server import Studio
-from cairns.studio.serving import Limits
+from trigpoint.editing.editor import Editor
+from trigpoint.studio.server import Studio
+from trigpoint.studio.serving import Limits
 
 HOST = b"Host: localhost\r\n"
 UPLOAD = b"POST /api/images HTTP/1.1\r\n" + HOST

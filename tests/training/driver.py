@@ -1,4 +1,4 @@
-"""Runs `cairns` in child processes that share one import of torch, and stops them where a test says.
+"""Runs `trigpoint` in child processes that share one import of torch, and stops them where a test says.
 
     python driver.py PLAN.json
 
@@ -23,8 +23,8 @@ from typing import Any
 
 import torch._dynamo  # the optimiser imports it: once here, not in every child
 
-from cairns.cli import main
-from cairns.training import loop
+from trigpoint.cli import main
+from trigpoint.training import loop
 
 loop.CHECKPOINT_SECONDS = 0.0  # a checkpoint after every line of the log
 loop.LOG_TIMES = 10

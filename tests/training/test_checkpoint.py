@@ -11,13 +11,13 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from cairns import losses
-from cairns.config import Config
-from cairns.errors import CairnsError
-from cairns.io import write_atomically
-from cairns.model.autoencoder import Autoencoder
-from cairns.training import schedule
-from cairns.training.checkpoint import (
+from trigpoint import losses
+from trigpoint.config import Config
+from trigpoint.errors import TrigpointError
+from trigpoint.io import write_atomically
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.training import schedule
+from trigpoint.training.checkpoint import (
     digest,
     load_checkpoint,
     load_tensors,
@@ -25,9 +25,9 @@ from cairns.training.checkpoint import (
     save_checkpoint,
     save_tensors,
 )
-from cairns.training.optimiser import Muon
-from cairns.training.step import step_losses
-from cairns.warps.tps import RandomTPS
+from trigpoint.training.optimiser import Muon
+from trigpoint.training.step import step_losses
+from trigpoint.warps.tps import RandomTPS
 
 
 def no_space(*_: object) -> None:
@@ -169,12 +169,12 @@ def test_a_truncated_checkpoint_is_refused(micro: Config, tmp_path: Path, part: 
     save_checkpoint(path, 1, model, optimiser, {})
     data = path.read_bytes()
     path.write_bytes(data[: int(part * len(data))])
-    with pytest.raises(CairnsError, match="damaged or no safetensors file"):
+    with pytest.raises(TrigpointError, match="damaged or no safetensors file"):
         load_checkpoint(path, 10, model, optimiser, {})
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match=r"There is no file .*nothing\.safetensors"):
+    with pytest.raises(TrigpointError, match=r"There is no file .*nothing\.safetensors"):
         load_tensors(tmp_path / "nothing.safetensors")
 
 
@@ -183,13 +183,13 @@ def test_a_file_without_a_step_is_no_checkpoint(micro: Config, tmp_path: Path) -
     weights = {f"model/{name}": value for name, value in model.state_dict().items()}
     for metadata in (None, {"step": "many"}):
         save_tensors(tmp_path / "state", weights, metadata)
-        with pytest.raises(CairnsError, match="no checkpoint of a run"):
+        with pytest.raises(TrigpointError, match="no checkpoint of a run"):
             load_checkpoint(tmp_path / "state", 10, model, optimiser, {})
 
 
 def test_weights_of_another_shape_are_refused(micro: Config, tmp_path: Path) -> None:
     wider = Autoencoder(replace(micro.model, landmarks=6))
-    with pytest.raises(CairnsError, match="do not fit the model of its config") as caught:
+    with pytest.raises(TrigpointError, match="do not fit the model of its config") as caught:
         load_weights(Autoencoder(micro.model), wider.state_dict(), tmp_path / "model.safetensors")
     assert "model.safetensors" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -200,7 +200,7 @@ def test_missing_and_foreign_weights_are_refused(micro: Config, tmp_path: Path) 
     weights = model.state_dict()
     name = next(iter(weights))
     for changed in ({n: v for n, v in weights.items() if n != name}, {**weights, "foreign": torch.ones(1)}):
-        with pytest.raises(CairnsError, match="do not fit the model of its config"):
+        with pytest.raises(TrigpointError, match="do not fit the model of its config"):
             load_weights(model, changed, tmp_path / "model.safetensors")
 
 
@@ -223,7 +223,7 @@ def test_any_change_of_a_file_is_noticed(micro: Config, tmp_path: Path) -> None:
     data = path.read_bytes()
     for place in [*range(9, len(data), len(data) // 60), data.index(b"1.5"), data.index(b'"step":"2"') + 8]:
         path.write_bytes(flipped(data, place))
-        with pytest.raises(CairnsError, match="damaged"):
+        with pytest.raises(TrigpointError, match="damaged"):
             load_checkpoint(path, 10, model, optimiser, average)
 
 
@@ -231,7 +231,7 @@ def test_any_change_of_a_file_is_noticed(micro: Config, tmp_path: Path) -> None:
 def test_without_a_checksum_numbers_must_be_finite(tmp_path: Path, value: float) -> None:
     old = {"a": torch.arange(3), "b": torch.ones(2, dtype=torch.float16)}
     assert load_tensors(rewritten(tmp_path / "old", old, {}))[0].keys() == old.keys()
-    with pytest.raises(CairnsError, match="old is damaged: its c holds what is no finite number"):
+    with pytest.raises(TrigpointError, match="old is damaged: its c holds what is no finite number"):
         load_tensors(rewritten(tmp_path / "old", {**old, "c": torch.tensor([1.0, value])}, {}))
 
 
@@ -245,7 +245,7 @@ def test_a_step_is_one_of_the_run(micro: Config, tmp_path: Path, words: dict[str
     save_checkpoint(tmp_path / "state", 2, model, optimiser, {})
     tensors, metadata = load_tensors(tmp_path / "state")
     assert load_checkpoint(rewritten(tmp_path / "old", tensors, metadata), 40, model, optimiser, {}) == 2
-    with pytest.raises(CairnsError, match=r"old is (damaged|no checkpoint of a run): it"):
+    with pytest.raises(TrigpointError, match=r"old is (damaged|no checkpoint of a run): it"):
         load_checkpoint(rewritten(tmp_path / "old", tensors, metadata | words), 40, model, optimiser, {})
 
 
@@ -265,7 +265,7 @@ def test_tensors_are_those_of_the_model_and_its_optimiser(
         others = [{**rest, name: one} for one in (value[..., :1], value.double(), value.long())]
         for changed in (rest, more, *others):
             path = rewritten(tmp_path / "old", changed, metadata)
-            with pytest.raises(CairnsError, match="old"):
+            with pytest.raises(TrigpointError, match="old"):
                 load_checkpoint(path, 40, model, optimiser, average)
 
 
@@ -274,5 +274,5 @@ def test_a_negative_variance_is_no_variance(micro: Config, tmp_path: Path) -> No
     model = Autoencoder(micro.model)
     weights = {name: value.clone() for name, value in model.state_dict().items()}
     next(value for name, value in weights.items() if name.endswith("running_var"))[0] = -1
-    with pytest.raises(CairnsError, match="running_var is negative"):
+    with pytest.raises(TrigpointError, match="running_var is negative"):
         load_weights(model, weights, tmp_path / "model.safetensors")

@@ -13,19 +13,19 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from cairns import api
-from cairns.cli import main
-from cairns.config import Config, with_values
-from cairns.errors import CairnsError
-from cairns.model.autoencoder import Autoencoder
-from cairns.model.looks import look
-from cairns.predictor import Predictor
-from cairns.presets import preset
-from cairns.training import loop
-from cairns.training.condense import condense, group
-from cairns.training.prepared import Prepared, to_tensor
-from cairns.training.run import Run
-from cairns.training.taught import LOOKS, Lessons, wavering
+from trigpoint import api
+from trigpoint.cli import main
+from trigpoint.config import Config, with_values
+from trigpoint.errors import TrigpointError
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.model.looks import look
+from trigpoint.predictor import Predictor
+from trigpoint.presets import preset
+from trigpoint.training import loop
+from trigpoint.training.condense import condense, group
+from trigpoint.training.prepared import Prepared, to_tensor
+from trigpoint.training.run import Run
+from trigpoint.training.taught import LOOKS, Lessons, wavering
 
 CORNERS = np.array([[0.25, 0.25], [0.75, 0.3], [0.5, 0.8]])
 
@@ -233,11 +233,11 @@ def test_a_smaller_model_has_a_shape_of_its_own_and_no_names(
 
 
 def test_a_model_teaches_no_more_landmarks_than_it_has(colour_run: Run, photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match=r"has 4 landmarks: it can teach as many or fewer, not 5\."):
+    with pytest.raises(TrigpointError, match=r"has 4 landmarks: it can teach as many or fewer, not 5\."):
         api.train(photos, tmp_path / "run", start=colour_run.folder, self_taught=True, landmarks=5)
-    with pytest.raises(CairnsError, match="keeps its landmarks"):
+    with pytest.raises(TrigpointError, match="keeps its landmarks"):
         api.train(photos, tmp_path / "run", start=colour_run.folder, landmarks=2)
-    with pytest.raises(CairnsError, match="do not fit"):
+    with pytest.raises(TrigpointError, match="do not fit"):
         api.train(photos, tmp_path / "run", start=colour_run.folder, values=["model.landmarks=2"])
     assert not (tmp_path / "run").exists()
 

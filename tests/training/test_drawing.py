@@ -12,18 +12,18 @@ import pytest
 import torch
 from PIL import Image, ImageOps
 
-from cairns import api, losses
-from cairns.cli import main
-from cairns.config import Config, LossConfig, with_values
-from cairns.errors import CairnsError
-from cairns.model.autoencoder import Autoencoder
-from cairns.predictor import Predictor
-from cairns.report.text import to_draw
-from cairns.training import loop
-from cairns.training.checkpoint import load_tensors, save_tensors
-from cairns.training.drawing import drawing_losses
-from cairns.training.prepared import to_tensor
-from cairns.training.run import Run
+from trigpoint import api, losses
+from trigpoint.cli import main
+from trigpoint.config import Config, LossConfig, with_values
+from trigpoint.errors import TrigpointError
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.predictor import Predictor
+from trigpoint.report.text import to_draw
+from trigpoint.training import loop
+from trigpoint.training.checkpoint import load_tensors, save_tensors
+from trigpoint.training.drawing import drawing_losses
+from trigpoint.training.prepared import to_tensor
+from trigpoint.training.run import Run
 
 
 def drawing(run: Run, steps: int = 8) -> Config:
@@ -115,7 +115,7 @@ def test_four_landmarks_that_seven_taught_are_drawn(
     )
     assert main(command.split()) == 0
     said = capsys.readouterr().out
-    assert f"To draw (edit, morph, studio): cairns train digits --from {taught} --drawing" in said
+    assert f"To draw (edit, morph, studio): trigpoint train digits --from {taught} --drawing" in said
     command = f"train digits --from {taught} --drawing --steps 150 --threads 1 --out {out}"
     assert main(command.split()) == 0
     assert "To draw" not in capsys.readouterr().out
@@ -135,7 +135,7 @@ def test_of_many_files_the_command_to_draw_names_none(tiny_run: Run, tmp_path: P
     meta["config"]["train"]["part"] = "detector"
     for words, said in ((["a.jpg", "b.jpg"], "a.jpg b.jpg"), (["a.jpg"] * 4, "IMAGE...")):
         run.config_file.write_text(json.dumps(meta | {"source": words}))
-        assert f"cairns train {said} --from {run.folder} --drawing" in to_draw(run)
+        assert f"trigpoint train {said} --from {run.folder} --drawing" in to_draw(run)
 
 
 def test_a_drawing_needs_a_model(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,9 +146,9 @@ def test_a_drawing_needs_a_model(photos: Path, tmp_path: Path, capsys: pytest.Ca
 
 @pytest.mark.parametrize("other", ["for_edits", "self_taught"])
 def test_a_drawing_is_a_training_of_its_own(photos: Path, tmp_path: Path, other: str) -> None:
-    with pytest.raises(CairnsError, match="one after the other"):
+    with pytest.raises(TrigpointError, match="one after the other"):
         api.train(photos, tmp_path / "run", start="digits-7", drawing=True, **{other: True})
-    with pytest.raises(CairnsError, match="keeps its own config"):
+    with pytest.raises(TrigpointError, match="keeps its own config"):
         api.train(out=tmp_path / "run", resume=True, drawing=True)
 
 

@@ -12,19 +12,19 @@ import pytest
 import torch
 from scipy.spatial.distance import cdist
 
-from cairns import api, geometry
-from cairns.cli import main
-from cairns.config import Config, with_values
-from cairns.errors import CairnsError
-from cairns.model.autoencoder import Autoencoder
-from cairns.predictor import Predictor
-from cairns.presets import preset
-from cairns.training import edits, loop
-from cairns.training.checkpoint import load_tensors
-from cairns.training.edits import FAR, FURTHEST, NEAR, edit_losses, far_from, neighbours, steps
-from cairns.training.prepared import to_tensor
-from cairns.training.run import Run
-from cairns.training.step import generator_of
+from trigpoint import api, geometry
+from trigpoint.cli import main
+from trigpoint.config import Config, with_values
+from trigpoint.errors import TrigpointError
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.predictor import Predictor
+from trigpoint.presets import preset
+from trigpoint.training import edits, loop
+from trigpoint.training.checkpoint import load_tensors
+from trigpoint.training.edits import FAR, FURTHEST, NEAR, edit_losses, far_from, neighbours, steps
+from trigpoint.training.prepared import to_tensor
+from trigpoint.training.run import Run
+from trigpoint.training.step import generator_of
 
 
 def points(batch: int, count: int, seed: int = 0) -> torch.Tensor:
@@ -138,7 +138,7 @@ def test_a_decoder_alone_goes_on_where_it_was_stopped(
 
 def test_a_decoder_alone_needs_a_model(micro: Config, photos: Path, tmp_path: Path) -> None:
     config = with_values(micro, ["train.part=decoder"])
-    with pytest.raises(CairnsError, match="--from MODEL"):
+    with pytest.raises(TrigpointError, match="--from MODEL"):
         loop.train(config, api.open_source(photos), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -188,5 +188,5 @@ def test_a_model_made_for_edits_is_trained_further_as_a_whole(colour_run: Run) -
 
 
 def test_a_resumed_run_knows_what_it_is_for(colour_run: Run) -> None:
-    with pytest.raises(CairnsError, match="keeps its own config"):
+    with pytest.raises(TrigpointError, match="keeps its own config"):
         api.train(out=colour_run.folder, for_edits=True, resume=True)

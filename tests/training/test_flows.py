@@ -15,23 +15,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cairns import geometry, losses
-from cairns.config import Config, VideoConfig, with_steps, with_values
-from cairns.errors import CairnsError, UnreadableImage
-from cairns.geometry import Placement
-from cairns.model.autoencoder import Autoencoder
-from cairns.sources import figures, open_source
-from cairns.sources.base import Annotations, Attributes
-from cairns.sources.video import Videos
-from cairns.training import flows as module
-from cairns.training import loop, schedule
-from cairns.training.flows import FINER, INTERVAL, Flows, Pairs, prepare_flows
-from cairns.training.prepared import Prepared, prepare, to_tensor
-from cairns.training.run import Run
-from cairns.training.speed import matrix_product_gflops
-from cairns.training.step import generator_of, step_losses
-from cairns.warps import flow as warps
-from cairns.warps.tps import RandomTPS
+from trigpoint import geometry, losses
+from trigpoint.config import Config, VideoConfig, with_steps, with_values
+from trigpoint.errors import TrigpointError, UnreadableImage
+from trigpoint.geometry import Placement
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.sources import figures, open_source
+from trigpoint.sources.base import Annotations, Attributes
+from trigpoint.sources.video import Videos
+from trigpoint.training import flows as module
+from trigpoint.training import loop, schedule
+from trigpoint.training.flows import FINER, INTERVAL, Flows, Pairs, prepare_flows
+from trigpoint.training.prepared import Prepared, prepare, to_tensor
+from trigpoint.training.run import Run
+from trigpoint.training.speed import matrix_product_gflops
+from trigpoint.training.step import generator_of, step_losses
+from trigpoint.warps import flow as warps
+from trigpoint.warps.tps import RandomTPS
 
 WITH_FLOW = ("warp.flow_share=0.5", "losses.flow_prefer=100")
 
@@ -166,7 +166,7 @@ def test_frames_that_are_not_five_apart_are_refused(
     source = Videos([write(tmp_path / "a.mkv", walking(frames))], config)
     images = prepare(source, micro_colour, tmp_path / "cache")
     with pytest.raises(
-        CairnsError, match=r"frames 5 apart, .* 5 must be a multiple of --every, and --frames"
+        TrigpointError, match=r"frames 5 apart, .* 5 must be a multiple of --every, and --frames"
     ):
         prepare_flows(source, images, micro_colour, tmp_path / "cache")
 
@@ -174,7 +174,7 @@ def test_frames_that_are_not_five_apart_are_refused(
 def test_a_source_without_order_is_refused(micro_colour: Config, photos: Path, tmp_path: Path) -> None:
     source = open_source(photos)
     images = prepare(source, micro_colour, tmp_path / "cache")
-    with pytest.raises(CairnsError, match=r"Optical flow needs videos: .* have no order in time"):
+    with pytest.raises(TrigpointError, match=r"Optical flow needs videos: .* have no order in time"):
         prepare_flows(source, images, micro_colour, tmp_path / "cache")
 
 
@@ -474,6 +474,6 @@ def test_a_run_killed_while_flow_is_computed_ends_the_same(
 def test_a_source_without_order_leaves_nothing_behind(
     photos: Path, micro_colour: Config, tmp_path: Path
 ) -> None:
-    with pytest.raises(CairnsError, match="Optical flow needs videos"):
+    with pytest.raises(TrigpointError, match="Optical flow needs videos"):
         train(photos, tmp_path / "run", micro_colour, *WITH_FLOW)
     assert not (tmp_path / "run").exists()

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from cairns import geometry
-from cairns.config import Config
-from cairns.model.detector import Detection
-from cairns.training import health
-from cairns.training.health import examine
+from trigpoint import geometry
+from trigpoint.config import Config
+from trigpoint.model.detector import Detection
+from trigpoint.training import health
+from trigpoint.training.health import examine
 
 CELLS = 20
 IMAGES = 6

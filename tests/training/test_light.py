@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from cairns.config import TrainConfig
-from cairns.training.light import blur, expose, jitter, relit, shade, tint
-from cairns.training.step import generator_of
+from trigpoint.config import TrainConfig
+from trigpoint.training.light import blur, expose, jitter, relit, shade, tint
+from trigpoint.training.step import generator_of
 
 
 def test_brightness_moves_an_image_by_no_more_than_its_bound() -> None:

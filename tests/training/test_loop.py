@@ -19,19 +19,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from cairns import api
-from cairns.config import Config, TrainConfig, to_dict, with_steps
-from cairns.errors import CairnsError
-from cairns.evaluation.consistency import MEASURE, warp_errors
-from cairns.model.autoencoder import Autoencoder
-from cairns.predictor import Predictor
-from cairns.sources.digits import Digits
-from cairns.training import loop
-from cairns.training.checkpoint import load_tensors
-from cairns.training.prepared import Prepared, to_tensor
-from cairns.training.recalibrate import recalibrate
-from cairns.training.run import Run
-from cairns.warps.tps import RandomTPS
+from trigpoint import api
+from trigpoint.config import Config, TrainConfig, to_dict, with_steps
+from trigpoint.errors import TrigpointError
+from trigpoint.evaluation.consistency import MEASURE, warp_errors
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.predictor import Predictor
+from trigpoint.sources.digits import Digits
+from trigpoint.training import loop
+from trigpoint.training.checkpoint import load_tensors
+from trigpoint.training.prepared import Prepared, to_tensor
+from trigpoint.training.recalibrate import recalibrate
+from trigpoint.training.run import Run
+from trigpoint.warps.tps import RandomTPS
 
 DRIVER = Path(__file__).with_name("driver.py")
 STEPS = 40
@@ -139,7 +139,7 @@ def test_a_tiny_set_is_trained_on_whole() -> None:
 
 def test_one_image_is_too_few(make_source: type, micro: Config, tmp_path: Path) -> None:
     image = np.zeros((28, 28, 1), np.uint8)
-    with pytest.raises(CairnsError, match="at least 2 readable images; found 1"):
+    with pytest.raises(TrigpointError, match="at least 2 readable images; found 1"):
         loop.train(with_steps(micro, 2), make_source([image, None]), tmp_path / "run")
 
 
@@ -261,20 +261,20 @@ def drive(tmp_path_factory: pytest.TempPathFactory, micro: Config) -> Callable[[
 @pytest.fixture(scope="module")
 def stopped(drive: Callable[[list], dict[str, Any]]) -> dict[str, Any]:
     """0: not stopped. 1: killed at nasty moments. 2: killed at any moment. 3, 4: Ctrl-C and SIGTERM."""
-    loops = "cairns.training.loop"
+    loops = "trigpoint.training.loop"
     nasty = [
-        {"at": "cairns.sources.digits:Digits.image", "call": 90},  # the images are half decoded
+        {"at": "trigpoint.sources.digits:Digits.image", "call": 90},  # the images are half decoded
         {"at": f"{loops}:step_losses", "call": 3},  # before the first checkpoint
         {"at": f"{loops}:save_checkpoint", "call": 2},  # a line is logged, its checkpoint is not written
         {"at": f"{loops}:save_checkpoint", "call": 1, "when": "after"},
-        {"at": "cairns.io:os.fsync", "call": 3},  # in the middle of writing a checkpoint
+        {"at": "trigpoint.io:os.fsync", "call": 3},  # in the middle of writing a checkpoint
         {"at": f"{loops}:save_arrays", "call": 2},  # before keeping detection maps
         {"at": f"{loops}:save_tensors", "call": 1, "when": "after"},  # the model is written, nothing else
         None,
     ]
     anywhere = [{"lines": 2}, {"lines": 5}, {"lines": 8}, None]
     ctrl_c = [
-        {"at": "cairns.sources.digits:Digits.image", "call": 90, "signal": "SIGINT"},
+        {"at": "trigpoint.sources.digits:Digits.image", "call": 90, "signal": "SIGINT"},
         {"at": f"{loops}:step_losses", "call": 7, "signal": "SIGINT"},
         None,
     ]
@@ -319,7 +319,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(stopped: dict[str, Any]) -> None:
     run, said = stopped["runs"][3], stopped["said"][3]
     assert stopped["codes"][3] == [1, 1, 0], said
     assert f"Stopped at step 7 of {STEPS}; everything is saved in {run.folder}." in said[1]
-    assert f"Go on with: cairns train --out {run.folder} --resume" in said[1]
+    assert f"Go on with: trigpoint train --out {run.folder} --resume" in said[1]
     assert not any("Traceback" in text for text in said)
     assert run.model_file.read_bytes() == stopped["runs"][0].model_file.read_bytes()
 

@@ -10,8 +10,8 @@ import torch
 from scipy.linalg import polar
 from torch import nn
 
-from cairns.config import TrainConfig
-from cairns.training.optimiser import LIKE_ADAM, Muon, optimiser_of, orthogonal
+from trigpoint.config import TrainConfig
+from trigpoint.training.optimiser import LIKE_ADAM, Muon, optimiser_of, orthogonal
 
 
 def with_gradient(*shape: int, seed: int = 0) -> nn.Parameter:

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cairns.config import Config
-from cairns.errors import CairnsError
-from cairns.geometry import Placement, extract, fit_box
-from cairns.training.prepared import prepare, square, to_tensor
+from trigpoint.config import Config
+from trigpoint.errors import TrigpointError
+from trigpoint.geometry import Placement, extract, fit_box
+from trigpoint.training.prepared import prepare, square, to_tensor
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_unreadable_images_are_skipped_and_named(
 
 def test_nothing_readable_is_an_error(make_source: type, micro: Config, tmp_path: Path) -> None:
     with pytest.raises(
-        CairnsError, match="None of the 3 images could be read; the first, fake-0: made to fail"
+        TrigpointError, match="None of the 3 images could be read; the first, fake-0: made to fail"
     ):
         prepare(make_source([None] * 3), micro, tmp_path / "cache")
 
@@ -175,7 +175,7 @@ def test_a_full_disk_is_noticed_before_decoding(
         shutil, "disk_usage", lambda _: SimpleNamespace(total=10**9, used=10**9, free=3_000_000)
     )
     source = make_source(images)
-    with pytest.raises(CairnsError, match=r"need .* MB in .*, where 3 MB are free"):
+    with pytest.raises(TrigpointError, match=r"need .* MB in .*, where 3 MB are free"):
         prepare(source, micro, tmp_path / "cache")
     assert source.reads == []
 

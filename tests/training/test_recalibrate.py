@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cairns import losses
-from cairns.config import Config, with_steps
-from cairns.model.autoencoder import Autoencoder
-from cairns.sources.digits import Digits
-from cairns.training import schedule
-from cairns.training.prepared import to_tensor
-from cairns.training.recalibrate import recalibrate
-from cairns.training.step import step_losses
-from cairns.warps.tps import RandomTPS
+from trigpoint import losses
+from trigpoint.config import Config, with_steps
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.sources.digits import Digits
+from trigpoint.training import schedule
+from trigpoint.training.prepared import to_tensor
+from trigpoint.training.recalibrate import recalibrate
+from trigpoint.training.step import step_losses
+from trigpoint.warps.tps import RandomTPS
 
 
 def norms_of(model: Autoencoder) -> dict[str, nn.BatchNorm2d]:

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cairns.config import Config, with_steps
-from cairns.errors import CairnsError
-from cairns.training import loop
-from cairns.training.claim import claim, discard, set_aside
-from cairns.training.run import Run
+from trigpoint.config import Config, with_steps
+from trigpoint.errors import TrigpointError
+from trigpoint.training import loop
+from trigpoint.training.claim import claim, discard, set_aside
+from trigpoint.training.run import Run
 
 
 def refused(claimed: AbstractContextManager[Run]) -> None:
@@ -50,7 +50,7 @@ def test_a_started_run_knows_its_config_source_and_versions(started: Run) -> Non
     assert started.config() == Config()
     meta = started.meta()
     assert meta["source"] == ["digits"]
-    assert meta["versions"].keys() >= {"cairns", "torch", "python"}
+    assert meta["versions"].keys() >= {"trigpoint", "torch", "python"}
 
 
 def test_finished_needs_the_model_and_its_summary(started: Run) -> None:
@@ -73,14 +73,14 @@ def test_a_new_or_empty_folder_may_be_claimed(tmp_path: Path, exists: bool) -> N
 
 def test_an_unfinished_run_is_not_touched(started: Run) -> None:
     before = contents(started.folder)
-    with pytest.raises(CairnsError, match="already holds an unfinished run: go on with --resume"):
+    with pytest.raises(TrigpointError, match="already holds an unfinished run: go on with --resume"):
         refused(claim(started.folder, resume=False, overwrite=False))
     assert contents(started.folder) == before
 
 
 def test_a_finished_run_is_not_touched(finished: Run) -> None:
     before = contents(finished.folder)
-    with pytest.raises(CairnsError, match="already holds a finished run"):
+    with pytest.raises(TrigpointError, match="already holds a finished run"):
         refused(claim(finished.folder, resume=False, overwrite=False))
     assert contents(finished.folder) == before
 
@@ -107,7 +107,7 @@ def test_resume_keeps_everything(started: Run) -> None:
 
 def test_there_must_be_a_run_to_resume(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(CairnsError, match=r"no run folder: it has no config\.json"):
+        with pytest.raises(TrigpointError, match=r"no run folder: it has no config\.json"):
             refused(claim(folder, resume=True, overwrite=False))
     assert not (tmp_path / "nothing").exists()
 
@@ -115,7 +115,7 @@ def test_there_must_be_a_run_to_resume(tmp_path: Path) -> None:
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_folder_of_something_else_is_never_touched(tmp_path: Path, overwrite: bool) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(CairnsError, match="not empty and holds no run"):
+    with pytest.raises(TrigpointError, match="not empty and holds no run"):
         refused(claim(tmp_path, resume=False, overwrite=overwrite))
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
@@ -125,7 +125,7 @@ def test_a_config_of_something_else_does_not_make_a_run(tmp_path: Path, text: st
     """Many programs keep a config.json: --overwrite must not remove their folder."""
     (tmp_path / "config.json").write_text(text)
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(CairnsError):
+    with pytest.raises(TrigpointError):
         refused(claim(tmp_path, resume=False, overwrite=True))
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
     assert (tmp_path / "config.json").read_text() == text
@@ -134,7 +134,7 @@ def test_a_config_of_something_else_does_not_make_a_run(tmp_path: Path, text: st
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_file_is_no_folder(tmp_path: Path, overwrite: bool) -> None:
     (tmp_path / "file").write_text("here")
-    with pytest.raises(CairnsError, match="is a file; --out names a folder"):
+    with pytest.raises(TrigpointError, match="is a file; --out names a folder"):
         refused(claim(tmp_path / "file", resume=False, overwrite=overwrite))
     assert (tmp_path / "file").read_text() == "here"
 
@@ -142,7 +142,7 @@ def test_a_file_is_no_folder(tmp_path: Path, overwrite: bool) -> None:
 @pytest.mark.parametrize("text", ["", "{", "3", "[1, 2]", '"run"'])
 def test_a_damaged_config_is_said_to_be_damaged(started: Run, text: str) -> None:
     started.config_file.write_text(text)
-    with pytest.raises(CairnsError, match=r"config\.json"):
+    with pytest.raises(TrigpointError, match=r"config\.json"):
         started.meta()
 
 
@@ -171,7 +171,7 @@ def test_a_folder_that_another_training_writes_into_is_left_alone(
 ) -> None:
     before = contents(started.folder)
     with claim(started.folder, resume=True, overwrite=False):
-        with pytest.raises(CairnsError, match="Another training is writing"):
+        with pytest.raises(TrigpointError, match="Another training is writing"):
             refused(claim(started.folder, resume=resume, overwrite=overwrite))
         assert contents(started.folder) == before
     with claim(started.folder, resume=True, overwrite=False):
@@ -191,7 +191,7 @@ def test_a_second_resume_waits_for_no_images(
     refusals, taken = [], source.image
 
     def image(index: int) -> np.ndarray:
-        with pytest.raises(CairnsError, match="Another training is writing") as caught:
+        with pytest.raises(TrigpointError, match="Another training is writing") as caught:
             loop.train(config, make_source(source.images), tmp_path / "run", resume=True)
         refusals.append(caught)
         return taken(index)
@@ -212,7 +212,7 @@ def test_what_a_kill_left_half_written_is_no_other_programs(tmp_path: Path) -> N
         assert not list(tmp_path.iterdir())
     (tmp_path / "config.json.part").write_text("{")
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(CairnsError, match="not empty and holds no run"):
+    with pytest.raises(TrigpointError, match="not empty and holds no run"):
         refused(claim(tmp_path, resume=False, overwrite=True))
     assert len(list(tmp_path.iterdir())) == 2
 
@@ -249,7 +249,7 @@ def test_a_replacement_killed_at_any_moment_loses_nothing(
                 pass
             else:
                 break
-        with pytest.raises(CairnsError, match="already holds"):
+        with pytest.raises(TrigpointError, match="already holds"):
             refused(claim(finished.folder, resume=False, overwrite=False))
         with claim(finished.folder, resume=False, overwrite=True):
             assert contents(finished.folder) == old
@@ -263,5 +263,5 @@ def test_a_damaged_mean_shape_is_refused(tmp_path: Path, micro: Config, shape: o
     run.start(micro, ("digits",))
     assert run.shape() is None
     run.config_file.write_text(json.dumps(run.meta() | {"shape": shape}))
-    with pytest.raises(CairnsError, match="shape"):
+    with pytest.raises(TrigpointError, match="shape"):
         run.shape()

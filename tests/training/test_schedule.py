@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cairns.config import Config, TrainConfig, with_steps
-from cairns.presets import preset
-from cairns.training.schedule import batch_rows, landmark_share, learning_rate, recon_weight, weights
+from trigpoint.config import Config, TrainConfig, with_steps
+from trigpoint.presets import preset
+from trigpoint.training.schedule import batch_rows, landmark_share, learning_rate, recon_weight, weights
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from cairns.config import with_values
-from cairns.model.autoencoder import Autoencoder
-from cairns.presets import preset
-from cairns.training.loop import part_of
-from cairns.training.speed import step_gflop
+from trigpoint.config import with_values
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.presets import preset
+from trigpoint.training.loop import part_of
+from trigpoint.training.speed import step_gflop
 
 
 def gflop_of_convolutions(net: nn.Module, edge: int) -> list[float]:

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cairns import losses
-from cairns.config import Config
-from cairns.model.autoencoder import Autoencoder
-from cairns.training import schedule
-from cairns.training.light import relit
-from cairns.training.step import generator_of, step_losses
-from cairns.warps.tps import RandomTPS
+from trigpoint import losses
+from trigpoint.config import Config
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.training import schedule
+from trigpoint.training.light import relit
+from trigpoint.training.step import generator_of, step_losses
+from trigpoint.warps.tps import RandomTPS
 
 
 @pytest.fixture(params=["micro", "micro_colour"])

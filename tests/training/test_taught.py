@@ -10,22 +10,22 @@ import numpy as np
 import pytest
 import torch
 
-from cairns import api
-from cairns.cli import main
-from cairns.config import Config, with_values
-from cairns.errors import CairnsError
-from cairns.evaluation.consistency import warp_errors
-from cairns.model.autoencoder import Autoencoder
-from cairns.model.looks import look
-from cairns.predictor import Predictor
-from cairns.training import loop
-from cairns.training.checkpoint import load_tensors
-from cairns.training.light import relit
-from cairns.training.prepared import Prepared, to_tensor
-from cairns.training.run import Run
-from cairns.training.step import generator_of, step_losses
-from cairns.training.taught import LINEAR, LOOKS, mean_shape, take_notes
-from cairns.warps.tps import RandomTPS
+from trigpoint import api
+from trigpoint.cli import main
+from trigpoint.config import Config, with_values
+from trigpoint.errors import TrigpointError
+from trigpoint.evaluation.consistency import warp_errors
+from trigpoint.model.autoencoder import Autoencoder
+from trigpoint.model.looks import look
+from trigpoint.predictor import Predictor
+from trigpoint.training import loop
+from trigpoint.training.checkpoint import load_tensors
+from trigpoint.training.light import relit
+from trigpoint.training.prepared import Prepared, to_tensor
+from trigpoint.training.run import Run
+from trigpoint.training.step import generator_of, step_losses
+from trigpoint.training.taught import LINEAR, LOOKS, mean_shape, take_notes
+from trigpoint.warps.tps import RandomTPS
 
 
 @pytest.fixture
@@ -110,13 +110,13 @@ def test_a_detector_alone_goes_on_where_it_was_stopped(
 
 
 def test_a_detector_alone_needs_a_model(micro: Config, photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match=r"detector alone needs a trained model.*--from MODEL"):
+    with pytest.raises(TrigpointError, match=r"detector alone needs a trained model.*--from MODEL"):
         loop.train(with_values(micro, ["train.part=detector"]), api.open_source(photos), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_two_kinds_of_further_training_are_two_trainings(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(CairnsError, match="one after the other"):
+    with pytest.raises(TrigpointError, match="one after the other"):
         api.train(photos, tmp_path / "run", start="digits-7", for_edits=True, self_taught=True)
 
 

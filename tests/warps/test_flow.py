@@ -14,9 +14,9 @@ from scipy.ndimage import gaussian_filter, map_coordinates
 from scipy.ndimage import shift as shifted
 from torch import Tensor
 
-from cairns import geometry
-from cairns.sources import figures
-from cairns.warps.flow import STILL, compose, farneback, follow, preference
+from trigpoint import geometry
+from trigpoint.sources import figures
+from trigpoint.warps.flow import STILL, compose, farneback, follow, preference
 
 SIZE = 64
 

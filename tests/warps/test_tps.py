@@ -11,9 +11,9 @@ import torch
 from kornia.geometry.transform import warp_points_tps
 from scipy.interpolate import RBFInterpolator
 
-from cairns import geometry
-from cairns.config import ModelConfig, WarpConfig
-from cairns.warps.tps import RIDGE, RandomTPS, Warp, basis, damped_coefficients, solver
+from trigpoint import geometry
+from trigpoint.config import ModelConfig, WarpConfig
+from trigpoint.warps.tps import RIDGE, RandomTPS, Warp, basis, damped_coefficients, solver
 
 MODEL = ModelConfig(image_size=16, padded_size=24)
 STILL = WarpConfig(translation=0.0, rotation=0.0, scaling=1.0, grid_jitter=0.0, landmark_jitter=0.0)

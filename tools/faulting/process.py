@@ -17,26 +17,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-import cairns
-from cairns.cli import VERBS, main
+import trigpoint
+from trigpoint.cli import VERBS, main
 
-MAIN = Path(cairns.cli.__file__)
+MAIN = Path(trigpoint.cli.__file__)
 UNRAISABLE = re.compile(r"Exception ignored in.*?KeyboardInterrupt: *\n", re.DOTALL)
 LONGEST = 600.0  # seconds; what takes longer hangs
-SOURCE = Path(cairns.__file__).parents[1]
+SOURCE = Path(trigpoint.__file__).parents[1]
 MODULES = (
-    "cairns.api",
-    "cairns.detection.images",
-    "cairns.detection.videos",
-    "cairns.evaluation.discover",
-    "cairns.evaluation.evaluate",
-    "cairns.evaluation.temporal",
-    "cairns.keypoints",
-    "cairns.generation.report",
-    "cairns.generation.train",
-    "cairns.report",
-    "cairns.training.health",
-    *(f"cairns.cli.{verb}" for verb in VERBS),
+    "trigpoint.api",
+    "trigpoint.detection.images",
+    "trigpoint.detection.videos",
+    "trigpoint.evaluation.discover",
+    "trigpoint.evaluation.evaluate",
+    "trigpoint.evaluation.temporal",
+    "trigpoint.keypoints",
+    "trigpoint.generation.report",
+    "trigpoint.generation.train",
+    "trigpoint.report",
+    "trigpoint.training.health",
+    *(f"trigpoint.cli.{verb}" for verb in VERBS),
     "PIL.ImageOps",
     "PIL.ImageSequence",
     "av",
@@ -89,7 +89,7 @@ def run(
     full: bool = False,
     watch: Callable[[], None] = lambda: None,
 ) -> Ended:
-    """Call `cairns WORDS` in the folder `place`, and send signals after so many seconds. `fresh`: in a new
+    """Call `trigpoint WORDS` in the folder `place`, and send signals after so many seconds. `fresh`: in a new
     Python, not in a fork; `full`: although the disk is nearly full, nothing tells so beforehand."""
     said = [_new_file() for _ in range(2)]
     started = time.monotonic()
@@ -123,7 +123,7 @@ def _new_file() -> Path:
 
 def _process(words: Sequence[str], place: Path, temporary: Path, said: Sequence[Path]) -> int:
     environment = {**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(SOURCE)}
-    command = [sys.executable, "-m", "cairns", *words]
+    command = [sys.executable, "-m", "trigpoint", *words]
     with said[0].open("wb") as out, said[1].open("wb") as error:
         process = subprocess.Popen(
             command, cwd=place, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=error,
@@ -170,9 +170,9 @@ def _in_a_hurry(full: bool) -> None:
     from collections import namedtuple
     from functools import partial
 
-    from cairns.generation import train as generation
-    from cairns.training import loop
-    from cairns.training.speed import matrix_product_gflops
+    from trigpoint.generation import train as generation
+    from trigpoint.training import loop
+    from trigpoint.training.speed import matrix_product_gflops
 
     module: Any
     for module in (loop, generation):

@@ -96,8 +96,8 @@ PICTURES: dict[str, Mutation] = {
 
 
 def read(folder: Path, out: Path) -> None:
-    from cairns.errors import CairnsError
-    from cairns.sources.images import has_colour, read_image
+    from trigpoint.errors import TrigpointError
+    from trigpoint.sources.images import has_colour, read_image
 
     (path,) = (path for path in folder.iterdir())
     pixels = read_image(path)
@@ -105,7 +105,7 @@ def read(folder: Path, out: Path) -> None:
     if pixels.ndim != 3 or pixels.dtype != np.uint8 or pixels.shape[2] not in (1, 3):
         raise AssertionError(f"{pixels.dtype} of {pixels.shape}")
     if max(pixels.shape) > 70_000:
-        raise CairnsError("large")
+        raise TrigpointError("large")
 
 
 def write_few(folder: Path) -> None:

@@ -20,9 +20,9 @@ HOST = {"host": "127.0.0.1"}
 
 @cache
 def studio(name: str) -> Any:
-    from cairns.editing.editor import Editor
-    from cairns.generation.sampler import Sampler
-    from cairns.studio.server import Studio
+    from trigpoint.editing.editor import Editor
+    from trigpoint.generation.sampler import Sampler
+    from trigpoint.studio.server import Studio
 
     sampler = Sampler.load(made("generator")) if name == "generator" else None
     return Studio(Editor(sampler.predictor) if sampler else Editor.load(model()), sampler=sampler)
@@ -30,7 +30,7 @@ def studio(name: str) -> Any:
 
 def ask(name: str, method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
     """Status and body of the answer."""
-    from cairns.studio.server import create_app
+    from trigpoint.studio.server import create_app
 
     raw, _, query = path.partition("?")
     scope = {
@@ -68,14 +68,14 @@ def ask(name: str, method: str, path: str, body: bytes, headers: dict[str, str])
 
 def checked(status: int, body: bytes) -> None:
     """Refusals are one sentence of JSON."""
-    from cairns.errors import CairnsError
+    from trigpoint.errors import TrigpointError
 
     if status in (404, 405) and not body.startswith(b"{"):
-        raise CairnsError(f"{status}: {body.decode()[:100]}")
+        raise TrigpointError(f"{status}: {body.decode()[:100]}")
     if status >= 500:
         raise AssertionError(f"status {status}: {body[:300]!r}")
     if status >= 400:
-        raise CairnsError(f"{status}: {json.loads(body)['error'] if body else 'gone'}")
+        raise TrigpointError(f"{status}: {json.loads(body)['error'] if body else 'gone'}")
 
 
 def opened(name: str) -> str:
@@ -168,16 +168,16 @@ def requested(folder: Path, out: Path) -> None:
 
 
 def uploaded(folder: Path, out: Path) -> None:
-    from cairns.errors import CairnsError
+    from trigpoint.errors import TrigpointError
 
     for path in sorted(folder.iterdir()):
         opened("model")
         try:
             checked(*ask("model", "POST", "/api/images", path.read_bytes(), {"x-name": path.name}))
-        except CairnsError as error:
+        except TrigpointError as error:
             if str(error).startswith("413"):
                 raise
-            raise CairnsError(str(error)) from None
+            raise TrigpointError(str(error)) from None
 
 
 TARGETS = {

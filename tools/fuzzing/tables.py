@@ -124,7 +124,7 @@ def write_dlc_csv(folder: Path) -> None:
 
 
 def write_dlc_fixed(folder: Path) -> None:
-    from cairns.files.frame import write_frame
+    from trigpoint.files.frame import write_frame
 
     place, names, values = deeplabcut(folder)
     levels = [
@@ -170,14 +170,14 @@ def write_pickle(folder: Path) -> None:
 
 
 def pickle_call(folder: Path, out: Path) -> None:
-    from cairns.errors import CairnsError
-    from cairns.readers.plain_pickle import NotPlain, plain
+    from trigpoint.errors import TrigpointError
+    from trigpoint.readers.plain_pickle import NotPlain, plain
 
     for path in sorted(folder.iterdir()):
         try:
             plain(path.read_bytes())
         except NotPlain as error:
-            raise CairnsError(str(error)) from None
+            raise TrigpointError(str(error)) from None
 
 
 # ---- SLEAP

@@ -107,9 +107,9 @@ def judge(target: Target, places: Places, whole: bool) -> Outcome:
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
     except BaseException as error:
-        from cairns.errors import CairnsError
+        from trigpoint.errors import TrigpointError
 
-        if isinstance(error, CairnsError):
+        if isinstance(error, TrigpointError):
             code, sentence = 2, str(error)
         else:
             fault = "".join(traceback.format_exception(error))
@@ -145,7 +145,11 @@ def _of_words(code: int, sentence: str, complaint: str) -> str:
     if code not in (0, 1, 2):
         return f"exit code {code}: {complaint}"
     last = complaint.rstrip("\n").rpartition("\n")[2]
-    if code == 2 and not sentence and (not last.startswith("cairns: ") or complaint.count("cairns: ") > 1):
+    if (
+        code == 2
+        and not sentence
+        and (not last.startswith("trigpoint: ") or complaint.count("trigpoint: ") > 1)
+    ):
         return f"the end is no sentence: {complaint[:3000]}"
     if len(sentence or last) > LONGEST:
         return f"a sentence of {len(sentence or last):,} characters: {(sentence or last)[:300]}"
@@ -188,7 +192,7 @@ def _listed(folder: Path) -> dict[str, str]:
 def _reading(whole: bool) -> Iterator[None]:
     """Read here what is read apart, which takes a third of a second. What is said and what is raised is the
     same; where this process dies of it the input is tried again as a whole."""
-    from cairns import apart
+    from trigpoint import apart
 
     if whole:
         yield

@@ -1,5 +1,0 @@
-import sys
-
-from cairns.cli import main
-
-sys.exit(main())

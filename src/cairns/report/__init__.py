@@ -1,5 +1,0 @@
-"""The report of a run: one self-contained HTML file."""
-
-from cairns.report.page import write_report
-
-__all__ = ["write_report"]

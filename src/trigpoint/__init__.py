@@ -1,0 +1,52 @@
+"""trigpoint: discover an object's landmarks from unlabelled images.
+
+import trigpoint
+trigpoint.train("photos/", out="runs/photos", landmarks=10)
+found = trigpoint.load("runs/photos").detect("photos/1.jpg")
+print(found.points, found.confidence)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trigpoint.api import load, train
+    from trigpoint.config import Config
+    from trigpoint.editing.editor import Code, Editor
+    from trigpoint.errors import TrigpointError, TrigpointWarning
+    from trigpoint.predictor import Landmarks, Predictor
+
+__version__ = "0.1.0"
+__all__ = [
+    "TrigpointError",
+    "TrigpointWarning",
+    "Code",
+    "Config",
+    "Editor",
+    "Landmarks",
+    "Predictor",
+    "load",
+    "train",
+]
+
+_HOMES = {
+    "load": "trigpoint.api",
+    "train": "trigpoint.api",
+    "Config": "trigpoint.config",
+    "Code": "trigpoint.editing.editor",
+    "Editor": "trigpoint.editing.editor",
+    "TrigpointError": "trigpoint.errors",
+    "TrigpointWarning": "trigpoint.errors",
+    "Landmarks": "trigpoint.predictor",
+    "Predictor": "trigpoint.predictor",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: `import trigpoint` and `trigpoint --help` stay fast."""
+    if name in _HOMES:
+        import importlib
+
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'trigpoint' has no attribute {name!r}")

@@ -1,0 +1,5 @@
+import sys
+
+from trigpoint.cli import main
+
+sys.exit(main())
