@@ -18,12 +18,12 @@ import tyro
 from tyro.conf import Positional
 
 from tables import seconds, show
-from trigpoint.evaluation.faces import SIZE, USUAL_BOX, Dlib
-from trigpoint.files.overlay import write_image
-from trigpoint.predictor import Predictor
-from trigpoint.sources import open_source
-from trigpoint.sources.images import read_image
-from trigpoint.training.prepared import square
+from trigpoint.core.files.overlay import write_image
+from trigpoint.core.inference.predictor import Predictor
+from trigpoint.core.sources import open_source
+from trigpoint.core.sources.images import read_image
+from trigpoint.learning.data.prepared import square
+from trigpoint.learning.evaluation.faces import SIZE, USUAL_BOX, Dlib
 
 
 @dataclass(frozen=True)

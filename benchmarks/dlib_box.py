@@ -9,10 +9,10 @@ import sys
 
 import numpy as np
 
-from trigpoint.config import Config
-from trigpoint.evaluation.faces import SIZE, Dlib
-from trigpoint.sources import open_source
-from trigpoint.training.prepared import square
+from trigpoint.core.config.tree import Config
+from trigpoint.core.sources import open_source
+from trigpoint.learning.data.prepared import square
+from trigpoint.learning.evaluation.faces import SIZE, Dlib
 
 
 def main() -> None:

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from tyro.conf import Positional
 
 from tables import show
-from trigpoint.editing.editor import Code, Editor
-from trigpoint.editing.render import enlarge, targets
-from trigpoint.errors import TrigpointError
-from trigpoint.files.overlay import contact_sheet, write_image
-from trigpoint.geometry import Placement
-from trigpoint.sources import open_source
-from trigpoint.training.prepared import square
+from trigpoint.core.errors import TrigpointError
+from trigpoint.core.files.overlay import contact_sheet, write_image
+from trigpoint.core.geometry import Placement
+from trigpoint.core.sources import open_source
+from trigpoint.learning.data.prepared import square
+from trigpoint.learning.editing.editor import Code, Editor
+from trigpoint.learning.editing.render import enlarge, targets
 
 NEAR = 0.15  # pixels this close to a moved landmark may change
 MOUTH = (3, 4)  # of the five annotated points: the corners

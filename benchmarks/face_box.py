@@ -9,8 +9,8 @@ import sys
 
 import numpy as np
 
-from trigpoint.finders import FRAME, cascade_boxes
-from trigpoint.sources import open_source
+from trigpoint.core.sources import open_source
+from trigpoint.core.subjects import FRAME, cascade_boxes
 
 
 def main() -> None:

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from tyro.conf import Positional
 
 from tables import show
-from trigpoint.config import Config
-from trigpoint.errors import TrigpointError
-from trigpoint.evaluation.faces import Dlib
-from trigpoint.sources import Split, open_source
-from trigpoint.training.prepared import square
+from trigpoint.core.config.tree import Config
+from trigpoint.core.errors import TrigpointError
+from trigpoint.core.sources import Split, open_source
+from trigpoint.learning.data.prepared import square
+from trigpoint.learning.evaluation.faces import Dlib
 
 SIZE = 300  # pixels of the crops that dlib looks at
 FIVE = ((36, 42), (42, 48), (30, 31), (48, 49), (54, 55))  # of the 68: eyes, nose, mouth corners

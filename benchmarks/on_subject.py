@@ -15,10 +15,10 @@ import tyro
 from tyro.conf import Positional
 
 from tables import show
-from trigpoint.errors import TrigpointError
-from trigpoint.evaluation.temporal import temporal
-from trigpoint.predictor import Predictor
-from trigpoint.sources.video import Videos
+from trigpoint.core.errors import TrigpointError
+from trigpoint.core.inference.predictor import Predictor
+from trigpoint.core.sources.video import Videos
+from trigpoint.learning.evaluation.temporal import temporal
 
 
 @dataclass(frozen=True)

@@ -21,18 +21,19 @@ from numpy.typing import NDArray
 from tyro.conf import Positional
 
 from tables import show
-from trigpoint import geometry, losses
-from trigpoint.config import with_steps, with_values
-from trigpoint.model.autoencoder import Autoencoder
-from trigpoint.presets import preset
-from trigpoint.sources import open_source
-from trigpoint.training import schedule
-from trigpoint.training.light import relit
-from trigpoint.training.optimiser import optimiser_of
-from trigpoint.training.prepared import prepare
-from trigpoint.training.recalibrate import recalibrate
-from trigpoint.training.step import generator_of
-from trigpoint.warps.tps import RandomTPS
+from trigpoint.core import geometry
+from trigpoint.core.config.presets import preset
+from trigpoint.core.config.tree import with_steps, with_values
+from trigpoint.core.sources import open_source
+from trigpoint.learning import losses
+from trigpoint.learning.augment import relit
+from trigpoint.learning.data.prepared import prepare
+from trigpoint.learning.model.autoencoder import Autoencoder
+from trigpoint.learning.training import schedule
+from trigpoint.learning.training.optimiser import optimiser_of
+from trigpoint.learning.training.recalibrate import recalibrate
+from trigpoint.learning.training.step import generator_of
+from trigpoint.learning.warps.tps import RandomTPS
 
 
 @dataclass(frozen=True)

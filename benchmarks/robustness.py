@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from tyro.conf import Positional
 
 from tables import show
-from trigpoint.evaluation.evaluate import collect, for_validation, task_of
-from trigpoint.predictor import Predictor
-from trigpoint.sources import open_source
-from trigpoint.sources.base import Subset
+from trigpoint.core.inference.predictor import Predictor
+from trigpoint.core.sources import open_source
+from trigpoint.core.sources.base import Subset
+from trigpoint.learning.evaluation.evaluate import collect, for_validation, task_of
 
 Pixels = NDArray[np.uint8]
 

@@ -34,27 +34,28 @@ from torch import Tensor
 from tyro.conf import Positional
 
 from tables import show
-from trigpoint import api, losses
-from trigpoint.config import Config, with_steps, with_values
-from trigpoint.errors import UnreadableImage
-from trigpoint.evaluation.protocols import PROTOCOLS
-from trigpoint.evaluation.task import Pair, Task
-from trigpoint.io import write_atomically
-from trigpoint.model import looks
-from trigpoint.model.autoencoder import Autoencoder
-from trigpoint.presets import preset
-from trigpoint.sources import open_source
-from trigpoint.sources.base import Source
-from trigpoint.training import schedule
-from trigpoint.training.checkpoint import load_checkpoint, load_tensors
-from trigpoint.training.loop import Interrupted, part_of
-from trigpoint.training.optimiser import optimiser_of
-from trigpoint.training.prepared import square, to_tensor
-from trigpoint.training.recalibrate import recalibrate
-from trigpoint.training.run import Run
-from trigpoint.training.step import step_losses
-from trigpoint.training.taught import BATCH, LOOKS
-from trigpoint.warps.tps import RandomTPS
+from trigpoint import api
+from trigpoint.core.config.presets import preset
+from trigpoint.core.config.tree import Config, with_steps, with_values
+from trigpoint.core.errors import UnreadableImage
+from trigpoint.core.io import write_atomically
+from trigpoint.core.runs import Run
+from trigpoint.core.sources import open_source
+from trigpoint.core.sources.base import Source
+from trigpoint.learning import losses
+from trigpoint.learning.checkpoint import load_checkpoint, load_tensors
+from trigpoint.learning.data.prepared import square, to_tensor
+from trigpoint.learning.evaluation.protocols import PROTOCOLS
+from trigpoint.learning.evaluation.task import Pair, Task
+from trigpoint.learning.model import views as looks
+from trigpoint.learning.model.autoencoder import Autoencoder
+from trigpoint.learning.training import schedule
+from trigpoint.learning.training.loop import Interrupted, part_of
+from trigpoint.learning.training.optimiser import optimiser_of
+from trigpoint.learning.training.recalibrate import recalibrate
+from trigpoint.learning.training.stages.distill import BATCH, LOOKS
+from trigpoint.learning.training.step import step_losses
+from trigpoint.learning.warps.tps import RandomTPS
 
 POINTS = (0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 1)  # of the time: when the error is measured
 FIRST = 0.75  # of the time of a net that teaches itself: until then it is trained as any other

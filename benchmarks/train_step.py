@@ -18,18 +18,18 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tables import seconds, show
-from trigpoint import losses
-from trigpoint.config import Config
-from trigpoint.model.autoencoder import Autoencoder
-from trigpoint.model.decoder import score_maps
-from trigpoint.nets.hourglass import LEAK
-from trigpoint.presets import preset
-from trigpoint.training import schedule
-from trigpoint.training.light import relit
-from trigpoint.training.optimiser import optimiser_of
-from trigpoint.training.speed import matrix_product_gflops, step_gflop
-from trigpoint.training.step import generator_of, step_losses
-from trigpoint.warps.tps import RandomTPS, basis, solver
+from trigpoint.core.config.presets import preset
+from trigpoint.core.config.tree import Config
+from trigpoint.learning import losses
+from trigpoint.learning.augment import relit
+from trigpoint.learning.model.autoencoder import Autoencoder
+from trigpoint.learning.model.decoder import score_maps
+from trigpoint.learning.nets.hourglass import LEAK
+from trigpoint.learning.training import schedule
+from trigpoint.learning.training.optimiser import optimiser_of
+from trigpoint.learning.training.speed import matrix_product_gflops, step_gflop
+from trigpoint.learning.training.step import generator_of, step_losses
+from trigpoint.learning.warps.tps import RandomTPS, basis, solver
 
 
 @dataclass(frozen=True)

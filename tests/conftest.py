@@ -21,19 +21,19 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from trigpoint import api
-from trigpoint.config import Config, ModelConfig, TrainConfig
-from trigpoint.errors import UnreadableImage
-from trigpoint.generation.config import GeneratorConfig
-from trigpoint.generation.report import write_report
-from trigpoint.generation.run import GeneratorRun
-from trigpoint.generation.train import train as train_generator
-from trigpoint.geometry import Placement
-from trigpoint.presets import tiny
-from trigpoint.sources.base import Annotations, Attributes, Source
-from trigpoint.sources.digits import Digits
-from trigpoint.training import loop
-from trigpoint.training.run import Run
-from trigpoint.training.speed import matrix_product_gflops
+from trigpoint.app.report.generator import write_report
+from trigpoint.core.config.generator import GeneratorConfig
+from trigpoint.core.config.presets import tiny
+from trigpoint.core.config.tree import Config, ModelConfig, TrainConfig
+from trigpoint.core.errors import UnreadableImage
+from trigpoint.core.generator_run import GeneratorRun
+from trigpoint.core.geometry import Placement
+from trigpoint.core.runs import Run
+from trigpoint.core.sources.base import Annotations, Attributes, Source
+from trigpoint.core.sources.digits import Digits
+from trigpoint.learning.generation.train import train as train_generator
+from trigpoint.learning.training import loop
+from trigpoint.learning.training.speed import matrix_product_gflops
 
 torch.set_num_threads(1)
 

@@ -14,12 +14,12 @@ from PIL import Image
 
 import trigpoint
 from trigpoint import api
-from trigpoint.config import Config, to_dict
-from trigpoint.errors import TrigpointError
-from trigpoint.presets import compact, preset, tiny
-from trigpoint.sources import open_source
-from trigpoint.training.run import Run
-from trigpoint.training.schedule import weights
+from trigpoint.core.config.presets import compact, preset, tiny
+from trigpoint.core.config.tree import Config, to_dict
+from trigpoint.core.errors import TrigpointError
+from trigpoint.core.runs import Run
+from trigpoint.core.sources import open_source
+from trigpoint.learning.training.schedule import weights
 
 
 def bytes_of(folder: Path) -> dict[Path, bytes]:

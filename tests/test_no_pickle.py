@@ -22,7 +22,7 @@ import torch
 from PIL import Image
 
 import trigpoint
-from trigpoint.training.run import Run
+from trigpoint.core.runs import Run
 
 PACKAGE = Path(trigpoint.__file__).parent
 # Modules that unpickle, or read what may name code to run; PyTables and pandas do so in HDF5.
@@ -103,7 +103,7 @@ with open({started!r}, "a") as log:
 """
 VERBS = """
 import sys
-from trigpoint.cli import main
+from trigpoint.app.cli import main
 model, new, *sources = sys.argv[1:]
 calls = [["data", "inspect", source] for source in sources]
 for source in sources[:2]:
@@ -118,7 +118,7 @@ for words in calls:
 """
 OF_A_RUN = """
 import sys
-from trigpoint.cli import main
+from trigpoint.app.cli import main
 photos, *runs = sys.argv[1:]
 for run in runs:
     for words in (
@@ -183,7 +183,7 @@ def test_no_source_is_unpickled(tiny_run: Run, tmp_path: Path) -> None:
         sources += [f"{kind}:{file}" for kind in ("csv", "coco", "slp")]
     lines = watched(VERBS, [tiny_run.folder, tmp_path / "new", *sources], tmp_path)
     assert len([line for line in lines if line.startswith("ended with 2 ")]) == len(sources) + 8
-    assert any("trigpoint.readers.frame:read_frame" in line for line in lines)  # which had the hook, too
+    assert any("trigpoint.core.readers.frame:read_frame" in line for line in lines)  # which had the hook, too
 
 
 def layout(folder: Path, name: str, bad: Runs, code: bytes) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-from trigpoint import apart, geometry
-from trigpoint.sources import annotated, images
+from trigpoint.core import apart, geometry
+from trigpoint.core.sources import annotated, images
 
 PAGE = Path(__file__).parents[1] / "docs" / "security.md"
 

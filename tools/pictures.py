@@ -18,13 +18,13 @@ import tyro
 from numpy.typing import NDArray
 from tyro.conf import Positional
 
-from trigpoint.editing.editor import Code, Editor
-from trigpoint.editing.render import enlarge
-from trigpoint.files.overlay import contact_sheet, draw_landmarks, write_image
-from trigpoint.generation.sampler import Sampler, sheet
-from trigpoint.geometry import Placement
-from trigpoint.sources import open_source
-from trigpoint.training.prepared import square
+from trigpoint.core.files.overlay import contact_sheet, draw_landmarks, write_image
+from trigpoint.core.geometry import Placement
+from trigpoint.core.sources import open_source
+from trigpoint.learning.data.prepared import square
+from trigpoint.learning.editing.editor import Code, Editor
+from trigpoint.learning.editing.render import enlarge
+from trigpoint.learning.generation.sampler import Sampler, sheet
 
 TILE, COLUMNS = 112, 8
 ROWS = {"contact": 3, "samples": 6}

@@ -20,11 +20,11 @@ import torch
 import tyro
 from tyro.conf import Positional
 
-from trigpoint.errors import TrigpointError
-from trigpoint.predictor import ZOO
-from trigpoint.report.text import kept_out, verdict_counts
-from trigpoint.training.checkpoint import load_tensors
-from trigpoint.training.run import Run
+from trigpoint.app.report.text import kept_out, verdict_counts
+from trigpoint.core.errors import TrigpointError
+from trigpoint.core.inference.predictor import ZOO
+from trigpoint.core.runs import Run
+from trigpoint.learning.checkpoint import load_tensors
 
 LARGEST = 5_000_000  # bytes of a shipped model
 

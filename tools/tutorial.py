@@ -19,11 +19,11 @@ import tyro
 from numpy.typing import NDArray
 from tyro.conf import Positional
 
-from trigpoint.cli import main as trigpoint
-from trigpoint.files.overlay import contact_sheet, write_image
-from trigpoint.files.videos import VideoWriter
-from trigpoint.sources import figures
-from trigpoint.sources.video import Video
+from trigpoint.app.cli import main as trigpoint
+from trigpoint.core.files.overlay import contact_sheet, write_image
+from trigpoint.core.files.videos import VideoWriter
+from trigpoint.core.sources import figures
+from trigpoint.core.sources.video import Video
 
 FRAMES, RATE = 300, 25.0
 EDGE, WIDTH = 160, 400  # of a figure's square, and of the room; pixels

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trigpoint.api import load, train
-    from trigpoint.config import Config
-    from trigpoint.editing.editor import Code, Editor
-    from trigpoint.errors import TrigpointError, TrigpointWarning
-    from trigpoint.predictor import Landmarks, Predictor
+    from trigpoint.core.config.tree import Config
+    from trigpoint.core.errors import TrigpointError, TrigpointWarning
+    from trigpoint.core.inference.predictor import Landmarks, Predictor
+    from trigpoint.learning.editing.editor import Code, Editor
 
 __version__ = "0.1.0"
 __all__ = [
@@ -33,13 +33,13 @@ __all__ = [
 _HOMES = {
     "load": "trigpoint.api",
     "train": "trigpoint.api",
-    "Config": "trigpoint.config",
-    "Code": "trigpoint.editing.editor",
-    "Editor": "trigpoint.editing.editor",
-    "TrigpointError": "trigpoint.errors",
-    "TrigpointWarning": "trigpoint.errors",
-    "Landmarks": "trigpoint.predictor",
-    "Predictor": "trigpoint.predictor",
+    "Config": "trigpoint.core.config.tree",
+    "Code": "trigpoint.learning.editing.editor",
+    "Editor": "trigpoint.learning.editing.editor",
+    "TrigpointError": "trigpoint.core.errors",
+    "TrigpointWarning": "trigpoint.core.errors",
+    "Landmarks": "trigpoint.core.inference.predictor",
+    "Predictor": "trigpoint.core.inference.predictor",
 }
 
 

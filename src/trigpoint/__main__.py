@@ -1,5 +1,5 @@
 import sys
 
-from trigpoint.cli import main
+from trigpoint.app.cli import main
 
 sys.exit(main())

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from trigpoint.config import Config, VideoConfig, check, load_config, with_steps, with_values
-from trigpoint.errors import TrigpointError, UnreadableImage
-from trigpoint.inputs import check_whole, shown
-from trigpoint.predictor import Predictor, find_model
-from trigpoint.presets import compact, preset, tiny
-from trigpoint.sources import Source, of_videos, open_source
-from trigpoint.sources.images import has_colour
-from trigpoint.training.run import Run
-from trigpoint.training.schedule import weights
+from trigpoint.core.config.presets import compact, preset, tiny
+from trigpoint.core.config.tree import Config, VideoConfig, check, load_config, with_steps, with_values
+from trigpoint.core.errors import TrigpointError, UnreadableImage
+from trigpoint.core.inference.inputs import check_whole, shown
+from trigpoint.core.inference.predictor import Predictor, find_model
+from trigpoint.core.runs import Run
+from trigpoint.core.sources import Source, of_videos, open_source
+from trigpoint.core.sources.images import has_colour
+from trigpoint.learning.training.schedule import weights
 
 FURTHER = 3  # a model is trained further for a third of its first training
 FOR_EDITS = (
@@ -85,10 +85,10 @@ def train(
     """
     import torch
 
-    from trigpoint.model.autoencoder import Autoencoder
-    from trigpoint.report import write_report
-    from trigpoint.training.checkpoint import load_tensors, load_weights
-    from trigpoint.training.loop import train as train_config
+    from trigpoint.app.report import write_report
+    from trigpoint.learning.checkpoint import load_tensors, load_weights
+    from trigpoint.learning.model.autoencoder import Autoencoder
+    from trigpoint.learning.training.loop import train as train_config
 
     _check_kinds(source, out, values, config)
     for name, number in (("landmarks", landmarks), ("steps", steps), ("threads", threads)):

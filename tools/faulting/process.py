@@ -18,25 +18,25 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import trigpoint
-from trigpoint.cli import VERBS, main
+from trigpoint.app.cli import VERBS, main
 
-MAIN = Path(trigpoint.cli.__file__)
+MAIN = Path(trigpoint.app.cli.__file__)
 UNRAISABLE = re.compile(r"Exception ignored in.*?KeyboardInterrupt: *\n", re.DOTALL)
 LONGEST = 600.0  # seconds; what takes longer hangs
 SOURCE = Path(trigpoint.__file__).parents[1]
 MODULES = (
     "trigpoint.api",
-    "trigpoint.detection.images",
-    "trigpoint.detection.videos",
-    "trigpoint.evaluation.discover",
-    "trigpoint.evaluation.evaluate",
-    "trigpoint.evaluation.temporal",
-    "trigpoint.keypoints",
-    "trigpoint.generation.report",
-    "trigpoint.generation.train",
-    "trigpoint.report",
-    "trigpoint.training.health",
-    *(f"trigpoint.cli.{verb}" for verb in VERBS),
+    "trigpoint.core.inference.images",
+    "trigpoint.core.inference.videos",
+    "trigpoint.learning.evaluation.discover",
+    "trigpoint.learning.evaluation.evaluate",
+    "trigpoint.learning.evaluation.temporal",
+    "trigpoint.core.keypoints",
+    "trigpoint.app.report.generator",
+    "trigpoint.learning.generation.train",
+    "trigpoint.app.report",
+    "trigpoint.learning.evaluation.health",
+    *(f"trigpoint.app.cli.{verb}" for verb in VERBS),
     "PIL.ImageOps",
     "PIL.ImageSequence",
     "av",
@@ -170,9 +170,9 @@ def _in_a_hurry(full: bool) -> None:
     from collections import namedtuple
     from functools import partial
 
-    from trigpoint.generation import train as generation
-    from trigpoint.training import loop
-    from trigpoint.training.speed import matrix_product_gflops
+    from trigpoint.learning.generation import train as generation
+    from trigpoint.learning.training import loop
+    from trigpoint.learning.training.speed import matrix_product_gflops
 
     module: Any
     for module in (loop, generation):

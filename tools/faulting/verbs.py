@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from trigpoint.config import Config, ModelConfig, TrainConfig, to_dict
+from trigpoint.core.config.tree import Config, ModelConfig, TrainConfig, to_dict
 
 OUT = "out"  # every command writes into this folder of the one that it is called in
 SMALL = ("latent=16", "width=4", "decoder=| 8/8 S1 P 8 | U 8 out", "critic_width=4", "critic_hidden=4",
@@ -69,9 +69,9 @@ def config() -> Config:
 
 def make_inputs(folder: Path) -> None:
     """Photos, a video, its labels, a trained model and a generator."""
-    from trigpoint.cli import main
-    from trigpoint.files.formats import Keypoints, write_slp
-    from trigpoint.files.videos import VideoWriter
+    from trigpoint.app.cli import main
+    from trigpoint.core.files.formats import Keypoints, write_slp
+    from trigpoint.core.files.videos import VideoWriter
 
     (folder / "photos").mkdir(parents=True)
     for number, picture in enumerate(pictures(80, (160, 120))):

@@ -210,7 +210,7 @@ CREATE TABLE FeatureCoordTypes (feature_id INTEGER PRIMARY KEY, descr TEXT);
 
 
 def write_aflw(folder: Path) -> None:
-    from trigpoint.sources.aflw import FEATURES
+    from trigpoint.core.sources.aflw import FEATURES
 
     with closing(sqlite3.connect(folder / "aflw.sqlite")) as connection, connection:
         connection.executescript(AFLW)

@@ -40,12 +40,12 @@ def prepare(folder: Path) -> None:
     import torch
 
     from trigpoint import api
-    from trigpoint.config import Config, ModelConfig, TrainConfig
-    from trigpoint.generation.config import GeneratorConfig
-    from trigpoint.generation.report import write_report
-    from trigpoint.generation.train import train
-    from trigpoint.training import loop
-    from trigpoint.training.speed import matrix_product_gflops
+    from trigpoint.app.report.generator import write_report
+    from trigpoint.core.config.generator import GeneratorConfig
+    from trigpoint.core.config.tree import Config, ModelConfig, TrainConfig
+    from trigpoint.learning.generation.train import train
+    from trigpoint.learning.training import loop
+    from trigpoint.learning.training.speed import matrix_product_gflops
 
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
@@ -81,7 +81,7 @@ def prepare(folder: Path) -> None:
             batch_size=4,
             recalibration_images=8,
         )
-        from trigpoint.sources import open_source
+        from trigpoint.core.sources import open_source
 
         write_report(train(settings, folder / "run", open_source(photos), folder / "generator"))
     keep = replace(config, train=replace(config.train, steps=8))
@@ -92,7 +92,7 @@ def _unfinished(run: Path, out: Path, config: object) -> None:
     """The same run, six of eight steps done."""
     import json
 
-    from trigpoint.config import to_dict
+    from trigpoint.core.config.tree import to_dict
 
     shutil.copytree(run, out)
     for name in ("model.safetensors", "summary.json", "report.html", "README.md", "overview.png"):

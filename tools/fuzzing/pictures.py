@@ -96,8 +96,8 @@ PICTURES: dict[str, Mutation] = {
 
 
 def read(folder: Path, out: Path) -> None:
-    from trigpoint.errors import TrigpointError
-    from trigpoint.sources.images import has_colour, read_image
+    from trigpoint.core.errors import TrigpointError
+    from trigpoint.core.sources.images import has_colour, read_image
 
     (path,) = (path for path in folder.iterdir())
     pixels = read_image(path)

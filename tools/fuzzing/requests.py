@@ -20,9 +20,9 @@ HOST = {"host": "127.0.0.1"}
 
 @cache
 def studio(name: str) -> Any:
-    from trigpoint.editing.editor import Editor
-    from trigpoint.generation.sampler import Sampler
-    from trigpoint.studio.server import Studio
+    from trigpoint.app.studio.server import Studio
+    from trigpoint.learning.editing.editor import Editor
+    from trigpoint.learning.generation.sampler import Sampler
 
     sampler = Sampler.load(made("generator")) if name == "generator" else None
     return Studio(Editor(sampler.predictor) if sampler else Editor.load(model()), sampler=sampler)
@@ -30,7 +30,7 @@ def studio(name: str) -> Any:
 
 def ask(name: str, method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
     """Status and body of the answer."""
-    from trigpoint.studio.server import create_app
+    from trigpoint.app.studio.server import create_app
 
     raw, _, query = path.partition("?")
     scope = {
@@ -68,7 +68,7 @@ def ask(name: str, method: str, path: str, body: bytes, headers: dict[str, str])
 
 def checked(status: int, body: bytes) -> None:
     """Refusals are one sentence of JSON."""
-    from trigpoint.errors import TrigpointError
+    from trigpoint.core.errors import TrigpointError
 
     if status in (404, 405) and not body.startswith(b"{"):
         raise TrigpointError(f"{status}: {body.decode()[:100]}")
@@ -168,7 +168,7 @@ def requested(folder: Path, out: Path) -> None:
 
 
 def uploaded(folder: Path, out: Path) -> None:
-    from trigpoint.errors import TrigpointError
+    from trigpoint.core.errors import TrigpointError
 
     for path in sorted(folder.iterdir()):
         opened("model")

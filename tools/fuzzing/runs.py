@@ -66,7 +66,7 @@ def resumed(folder: Path, out: Path) -> int:
 def with_config(folder: Path, out: Path) -> None:
     """Read and checked, and the model of it made where it is a small one."""
     from trigpoint.api import choose
-    from trigpoint.sources import open_source
+    from trigpoint.core.sources import open_source
 
     choose(open_source(made("photos")), landmarks=None, name=None, config=folder / "config.json")
 
@@ -106,9 +106,9 @@ def bent_words(random: Random, data: bytes) -> bytes:
 
 
 def set_words(folder: Path, out: Path) -> None:
-    from trigpoint.config import Config, with_values
-    from trigpoint.generation.config import COMPACT
-    from trigpoint.generation.config import with_values as of_generator
+    from trigpoint.core.config.generator import COMPACT
+    from trigpoint.core.config.generator import with_values as of_generator
+    from trigpoint.core.config.tree import Config, with_values
 
     words = json.loads((folder / "words.json").read_text())
     with_values(Config(), words)
@@ -208,17 +208,17 @@ def with_keypoints(folder: Path, out: Path) -> int:
 
 
 def write_prepared(folder: Path) -> None:
-    from trigpoint.sources import open_source
-    from trigpoint.training.prepared import prepare
-    from trigpoint.training.run import Run
+    from trigpoint.core.runs import Run
+    from trigpoint.core.sources import open_source
+    from trigpoint.learning.data.prepared import prepare
 
     prepare(open_source(made("photos")), Run(model()).config(), folder)
 
 
 def prepared(folder: Path, out: Path) -> None:
-    from trigpoint.sources import open_source
-    from trigpoint.training.prepared import prepare
-    from trigpoint.training.run import Run
+    from trigpoint.core.runs import Run
+    from trigpoint.core.sources import open_source
+    from trigpoint.learning.data.prepared import prepare
 
     found = prepare(open_source(made("photos")), Run(model()).config(), folder)
     found.batch(np.arange(len(found)))
@@ -233,10 +233,10 @@ def write_notes(folder: Path) -> None:
 
 def with_notes(folder: Path, out: Path) -> None:
     """The landmarks that a generator's training keeps, and features that a user brings."""
-    from trigpoint.evaluation.embedding import brought
-    from trigpoint.generation.train import references
-    from trigpoint.predictor import Predictor
-    from trigpoint.training.prepared import Prepared
+    from trigpoint.core.inference.predictor import Predictor
+    from trigpoint.learning.data.prepared import Prepared
+    from trigpoint.learning.evaluation.embedding import brought
+    from trigpoint.learning.generation.train import references
 
     images = Prepared(np.zeros((8, 32, 32, 3), np.uint8), np.arange(8), {})
     found = references(Predictor.load(model()), images, folder / "landmarks.npy")

@@ -124,7 +124,7 @@ def write_dlc_csv(folder: Path) -> None:
 
 
 def write_dlc_fixed(folder: Path) -> None:
-    from trigpoint.files.frame import write_frame
+    from trigpoint.core.files.frame import write_frame
 
     place, names, values = deeplabcut(folder)
     levels = [
@@ -170,8 +170,8 @@ def write_pickle(folder: Path) -> None:
 
 
 def pickle_call(folder: Path, out: Path) -> None:
-    from trigpoint.errors import TrigpointError
-    from trigpoint.readers.plain_pickle import NotPlain, plain
+    from trigpoint.core.errors import TrigpointError
+    from trigpoint.core.readers.plain_pickle import NotPlain, plain
 
     for path in sorted(folder.iterdir()):
         try:

@@ -76,6 +76,6 @@ def some(*changes: Change) -> Change:
 
 def cli(*words: object) -> int:
     """The command line, in this process."""
-    from trigpoint.cli import main
+    from trigpoint.app.cli import main
 
     return main([str(word) for word in words])

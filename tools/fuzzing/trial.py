@@ -107,7 +107,7 @@ def judge(target: Target, places: Places, whole: bool) -> Outcome:
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
     except BaseException as error:
-        from trigpoint.errors import TrigpointError
+        from trigpoint.core.errors import TrigpointError
 
         if isinstance(error, TrigpointError):
             code, sentence = 2, str(error)
@@ -192,7 +192,7 @@ def _listed(folder: Path) -> dict[str, str]:
 def _reading(whole: bool) -> Iterator[None]:
     """Read here what is read apart, which takes a third of a second. What is said and what is raised is the
     same; where this process dies of it the input is tried again as a whole."""
-    from trigpoint import apart
+    from trigpoint.core import apart
 
     if whole:
         yield
