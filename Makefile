@@ -17,6 +17,7 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 # The tests with the lowest versions that pyproject.toml allows of what the package needs; outside CI, for it
 # takes as long as `make test` and a second set-up.

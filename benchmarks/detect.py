@@ -32,8 +32,8 @@ class Options:
     """Where the images come from."""
     model: str = "faces-10"
     """A run folder, or the name of a shipped model."""
-    looks: int | None = None
-    """How often to look at each image, in place of the model's own number."""
+    views: int | None = None
+    """How many views of each image, in place of the model's own number."""
     images: int = 640
     """How many images."""
     repeats: int = 3
@@ -45,7 +45,7 @@ class Options:
 def main() -> None:
     options = tyro.cli(Options, description=__doc__)
     predictor, source, dlib = (
-        Predictor.load(options.model, options.looks),
+        Predictor.load(options.model, options.views),
         open_source(options.source),
         Dlib(),
     )
@@ -80,7 +80,8 @@ def main() -> None:
             for name, job in jobs.items()
         ]
     show(rows, options.json)
-    print(f"{predictor.looks} looks, {len(crops)} images of {SIZE} pixels, {torch.get_num_threads()} threads")
+    views, threads = predictor.backend.views, torch.get_num_threads()
+    print(f"{views} views, {len(crops)} images of {SIZE} pixels, {threads} threads")
 
 
 if __name__ == "__main__":

@@ -21,18 +21,18 @@ from numpy.typing import NDArray
 from tyro.conf import Positional
 
 from tables import show
-from trigpoint.core import geometry
 from trigpoint.core.config.presets import preset
 from trigpoint.core.config.tree import with_steps, with_values
 from trigpoint.core.sources import open_source
-from trigpoint.learning import losses
-from trigpoint.learning.augment import relit
+from trigpoint.learning import losses, tensors
+from trigpoint.learning.augment import augmented
+from trigpoint.learning.data.order import Order
 from trigpoint.learning.data.prepared import prepare
+from trigpoint.learning.devices import generator_of
 from trigpoint.learning.model.autoencoder import Autoencoder
+from trigpoint.learning.nets.norms import recalibrated
 from trigpoint.learning.training import schedule
 from trigpoint.learning.training.optimiser import optimiser_of
-from trigpoint.learning.training.recalibrate import recalibrate
-from trigpoint.learning.training.step import generator_of
 from trigpoint.learning.warps.tps import RandomTPS
 
 
@@ -64,16 +64,17 @@ def main() -> None:
         model = Autoencoder(config.model)
         detector, tps = model.detector, RandomTPS(config.warp, config.model)
         optimiser = optimiser_of(config.train, detector.parameters())
+        order = Order(train, config.train.batch_size, 0)
         step, started, total = 0, time.perf_counter(), config.train.steps
         while step < total:
             if step == 40:  # the speed is known now: stretch the schedule over the time that is left
                 total = max(step + 1, int(options.seconds / ((time.perf_counter() - started) / step)))
                 config = with_steps(config, total)
             generator = generator_of(0, step)
-            batch = np.sort(train[schedule.batch_rows(len(train), config.train.batch_size, step, 0)])
-            pixels = relit(images.batch(batch), config.train, generator)
+            batch = order.batch(step)
+            pixels = augmented(images.batch(batch), config.train, generator)
             warp = tps.draw(torch.zeros(len(batch), len(names), 2), generator, 0.0)
-            warped = geometry.sample(pixels, warp.pixels).contiguous(memory_format=torch.channels_last)
+            warped = tensors.sample(pixels, warp.pixels).contiguous(memory_format=torch.channels_last)
             found = detector.train()(warped)
             goal = torch.from_numpy(points[batch]).float()
             loss = config.losses.eqv * losses.equivariance(warp.map(found.landmarks), goal)
@@ -85,7 +86,9 @@ def main() -> None:
             optimiser.step()
             step += 1
         took = time.perf_counter() - started
-        recalibrate(model, (images.batch(train[start : start + 64]) for start in range(0, 1024, 64)))
+        with recalibrated(model, model.detector):
+            for pixels in images.batches(train[:1024]):
+                model.detect(pixels)
         predicted = np.concatenate(
             [
                 model.detect(images.batch(held_out[start : start + 64])).landmarks.detach().numpy()

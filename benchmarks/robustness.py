@@ -34,8 +34,8 @@ class Options:
     """An annotated source of colour images, such as mtfl:FOLDER."""
     models: tuple[str, ...] = ("faces-10", "faces-30")
     """Run folders or shipped models."""
-    looks: int | None = None
-    """How often to look at each image, in place of the model's own number."""
+    views: int | None = None
+    """How many views of each image, in place of the model's own number."""
     json: Path | None = None
     """Also write the rows to this file."""
 
@@ -45,7 +45,7 @@ def main() -> None:
     fitted, measured = for_validation(open_source(options.source, "labels"))
     task, rows = task_of(measured, "lmdis"), []
     for name in options.models:
-        predictor = Predictor.load(name, options.looks)
+        predictor = Predictor.load(name, options.views)
         regressor, _ = task.fit(collect(predictor, fitted, "fitting on"))
         row: dict[str, Any] = {"model": name}
         for kind, change in CHANGES.items():

@@ -3,13 +3,13 @@
 python benchmarks/time_to_accuracy.py mtfl:FOLDER --minutes 60 --out runs/time-to-accuracy
 
 Each net is trained as `trigpoint train` does, into a run folder below --out, with its own schedule over the
-steps that fit into the time at the speed measured first. `hour-10+2` is the preset hour-10 for three quarters
-of the time, then two rounds of `--self-taught`; `detail-30-10+2` is detail-30, and the last of two rounds
-teaches ten landmarks. At certain minutes it is stopped, measured, and goes on; only
-the time of training counts, with everything that `trigpoint train` does; when it is over a net is measured as it
-is, also where it was slower than planned and has steps left. Training sees no labels: the regressor
-of the protocol `lmdis` is fitted on some of them and measured on every tenth training image, and on the test
-images, with one look at each. Started again, it goes on where it was.
+steps that fit into the time at the speed measured first. `hour-10+2` is the preset hour-10 for three
+quarters of the time, then two rounds of `--stage distill`; `detail-30-10+2` is detail-30, and the last of two
+rounds teaches ten landmarks. At certain minutes it is stopped, measured, and goes on; only the time of
+training counts, with everything that `trigpoint train` does; when it is over a net is measured as it is,
+also where it was slower than planned and has steps left. Training sees no labels: the regressor of the
+protocol `lmdis` is fitted on some of them and measured on every tenth training image, and on the test
+images, with one view of each. Started again, it goes on where it was.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tyro.conf import Positional
 
+from speed import loss_of
 from tables import show
 from trigpoint import api
 from trigpoint.core.config.presets import preset
@@ -42,20 +43,20 @@ from trigpoint.core.io import write_atomically
 from trigpoint.core.runs import Run
 from trigpoint.core.sources import open_source
 from trigpoint.core.sources.base import Source
-from trigpoint.learning import losses
-from trigpoint.learning.checkpoint import load_checkpoint, load_tensors
-from trigpoint.learning.data.prepared import square, to_tensor
+from trigpoint.learning.checkpoint import load_tensors
+from trigpoint.learning.data.order import BATCH, Order
+from trigpoint.learning.data.prepared import square
 from trigpoint.learning.evaluation.protocols import PROTOCOLS
 from trigpoint.learning.evaluation.task import Pair, Task
-from trigpoint.learning.model import views as looks
+from trigpoint.learning.model import views
 from trigpoint.learning.model.autoencoder import Autoencoder
-from trigpoint.learning.training import schedule
-from trigpoint.learning.training.loop import Interrupted, part_of
+from trigpoint.learning.nets.norms import recalibrated
+from trigpoint.learning.tensors import to_tensor
+from trigpoint.learning.training import stages
+from trigpoint.learning.training.checkpoint import load_checkpoint
 from trigpoint.learning.training.optimiser import optimiser_of
-from trigpoint.learning.training.recalibrate import recalibrate
-from trigpoint.learning.training.stages.distill import BATCH, LOOKS
-from trigpoint.learning.training.step import step_losses
-from trigpoint.learning.warps.tps import RandomTPS
+from trigpoint.learning.training.session import Interrupted
+from trigpoint.learning.training.stages.distill import VIEWS
 
 POINTS = (0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 1)  # of the time: when the error is measured
 FIRST = 0.75  # of the time of a net that teaches itself: until then it is trained as any other
@@ -132,10 +133,10 @@ def race(options: Options, name: str) -> list[dict[str, Any]]:
                     if not due.is_set():
                         raise
             spent += (time.monotonic() - started) / 60
-            settings = {"resume": True}
+            settings = {"existing": "resume"}
             training = run.config().train
             model = Autoencoder(run.config().model)
-            optimiser = optimiser_of(training, part_of(model, training).parameters())
+            optimiser = optimiser_of(training, stages.named(training.stage).trains(model).parameters())
             average = dict(model.named_parameters()) if training.ema else {}
             measured = load_checkpoint(run.checkpoint_file, training.steps, model, optimiser, dict(average))
             row = {"round": number, "minutes": round(spent, 2), "steps": measured}
@@ -161,12 +162,12 @@ def settings_of(
     config, images = preset(name), to_tensor(sets.labelled[0])
     if before is None:
         steps = (SHARE * seconds - SETTLING) / seconds_per_step(config, images)
-        return {"config": with_steps(config, max(10, int(steps)))}
+        return {"preset": with_steps(config, max(10, int(steps)))}
     notes = sets.count / len(images) * seconds_of_notes(before.config(), images)
     count = fewer or config.model.landmarks
-    detector = with_values(config, [*api.SELF_TAUGHT, f"model.landmarks={count}"])
+    detector = with_values(stages.named("distill").derive(config), [f"model.landmarks={count}"])
     steps = (ROUND * seconds - SETTLING - notes) / seconds_per_step(detector, images)
-    return {"start": before.folder, "self_taught": True, "landmarks": fewer, "steps": max(10, int(steps))}
+    return {"start": before.folder, "stage": "distill", "landmarks": fewer, "steps": max(10, int(steps))}
 
 
 def minutes_unmeasured(run: Run, measured: int) -> float:
@@ -182,17 +183,14 @@ def minutes_unmeasured(run: Run, measured: int) -> float:
 
 def seconds_per_step(config: Config, images: Tensor) -> float:
     """On a model that is thrown away."""
-    model, tps = Autoencoder(config.model).train(), RandomTPS(config.warp, config.model)
-    optimiser = optimiser_of(config.train, part_of(model, config.train).parameters())
-    wanted = torch.rand(config.train.batch_size, config.model.landmarks, 2)
+    model = Autoencoder(config.model).train()
+    loss, order = loss_of(model, config), Order(np.arange(len(images)), config.train.batch_size, 0)
+    optimiser = optimiser_of(config.train, stages.named(config.train.stage).trains(model).parameters())
     times: list[float] = []
     while len(times) < 4 or sum(times) < MEASURED:
         started, step = time.perf_counter(), len(times)
-        rows = schedule.batch_rows(len(images), config.train.batch_size, step, config.train.seed)
-        lessons = wanted if config.train.part == "detector" else None
-        terms = step_losses(model, images[rows], tps, config, step, None, lessons)
         optimiser.zero_grad(set_to_none=True)
-        losses.total(terms, schedule.weights(config, step)).backward()
+        loss(images[order.batch(step)], step).backward()
         optimiser.step()
         times.append(time.perf_counter() - started)
     return float(np.mean(times[1:]))
@@ -204,7 +202,7 @@ def seconds_of_notes(config: Config, images: Tensor) -> float:
     model, shape = Autoencoder(config.model).eval(), torch.rand(config.model.landmarks, 2)
     started = time.perf_counter()
     for part in images.split(BATCH):
-        looks.look(model, part, shape, LOOKS)
+        views.look(model, part, shape, VIEWS)
     return time.perf_counter() - started
 
 
@@ -245,7 +243,9 @@ class Sets:
 
     def errors(self, model: Autoencoder) -> dict[str, float]:
         """The errors in % of a model, which gets batch-norm statistics of its own first."""
-        recalibrate(model, map(to_tensor, in_batches(self.labelled[0])), model.detector)
+        with recalibrated(model, model.detector):
+            for pixels in in_batches(self.labelled[0]):
+                model.detect(to_tensor(pixels))
         regressor, _ = self.task.fit(landmarks(model, self.labelled))
         measured = {"validation %": self.validation, "test %": self.test}
         return {
@@ -297,7 +297,7 @@ def draw(rows: list[dict[str, Any]], minutes: float, file: Path) -> None:
     ticks = [point * minutes for point in POINTS]
     axes.set_xticks(ticks, [f"{tick:.2g}" for tick in ticks])
     axes.set_xticks([], minor=True)
-    axes.set_xlabel("minutes of training; rings: taught by its own looks")
+    axes.set_xlabel("minutes of training; rings: distilled from its own views")
     axes.set_ylabel("error, %")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)

@@ -17,18 +17,18 @@ import tyro
 from torch import Tensor
 from torch.nn import functional as F
 
+from speed import loss_of, matrix_product_gflops, step_gflop
 from tables import seconds, show
 from trigpoint.core.config.presets import preset
 from trigpoint.core.config.tree import Config
 from trigpoint.learning import losses
-from trigpoint.learning.augment import relit
+from trigpoint.learning.augment import augmented
+from trigpoint.learning.devices import generator_of
 from trigpoint.learning.model.autoencoder import Autoencoder
 from trigpoint.learning.model.decoder import score_maps
 from trigpoint.learning.nets.hourglass import LEAK
-from trigpoint.learning.training import schedule
 from trigpoint.learning.training.optimiser import optimiser_of
-from trigpoint.learning.training.speed import matrix_product_gflops, step_gflop
-from trigpoint.learning.training.step import generator_of, step_losses
+from trigpoint.learning.training.stages import discover
 from trigpoint.learning.warps.tps import RandomTPS, basis, solver
 
 
@@ -47,11 +47,11 @@ class Options:
 def ours(config: Config, batch: int) -> Callable[[], None]:
     model = Autoencoder(config.model).train()
     optimiser = optimiser_of(config.train, model.parameters())
-    tps = RandomTPS(config.warp, config.model)
+    of = loss_of(model, config)
     images = torch.rand(batch, config.model.channels, config.model.image_size, config.model.image_size)
 
     def step() -> None:
-        loss = losses.total(step_losses(model, images, tps, config, 0), schedule.weights(config, 0))
+        loss = of(images, 0)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         optimiser.step()
@@ -90,7 +90,7 @@ def plain_port(config: Config, batch: int) -> Callable[[], None]:
 
     def step() -> None:
         generator = generator_of(0, 0)
-        pixels = relit(images, config.train, generator)
+        pixels = augmented(images, config.train, generator)
         padded = F.pad(pixels, (margin,) * 4, mode="replicate")
         first = model.detector(padded)
         warped, back = warp(pixels, generator)
@@ -104,7 +104,7 @@ def plain_port(config: Config, batch: int) -> Callable[[], None]:
             "eqv": losses.equivariance(back(second.landmarks), first.landmarks),
         }
         optimiser.zero_grad()
-        losses.total(terms, schedule.weights(config, 0)).backward()
+        losses.total(terms, discover.weights(config, 0)).backward()
         optimiser.step()
 
     return step

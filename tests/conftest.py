@@ -9,7 +9,6 @@ import subprocess
 import venv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +30,9 @@ from trigpoint.core.geometry import Placement
 from trigpoint.core.runs import Run
 from trigpoint.core.sources.base import Annotations, Attributes, Source
 from trigpoint.core.sources.digits import Digits
+from trigpoint.learning.data.order import Order
 from trigpoint.learning.generation.train import train as train_generator
-from trigpoint.learning.training import loop
-from trigpoint.learning.training.speed import matrix_product_gflops
+from trigpoint.learning.training import loop, session
 
 torch.set_num_threads(1)
 
@@ -54,9 +53,8 @@ def close(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Trainings measure a small matrix product, and leave one thread behind."""
-    monkeypatch.setattr(loop, "matrix_product_gflops", partial(matrix_product_gflops, 256, 1))
+def _one_thread() -> Iterator[None]:
+    """Verbs that are told a number of threads leave one behind."""
     yield
     torch.set_num_threads(1)
 
@@ -88,16 +86,16 @@ def tear(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Begin a training that goes out from a model, and break it off at its sixth step."""
 
     def begin(config: Config, source: Source, out: Path, start: Path) -> None:
-        taken = loop.step_losses
+        taken = Order.batch
 
-        def stopping(*args: Any) -> dict[str, torch.Tensor]:
-            if args[4] == 5:
+        def stopping(order: Order, step: int) -> NDArray[np.int64]:
+            if step == 5:
                 raise KeyboardInterrupt
-            return taken(*args)
+            return taken(order, step)
 
         with monkeypatch.context() as patch:
-            patch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
-            patch.setattr(loop, "step_losses", stopping)
+            patch.setattr(session, "CHECKPOINT_SECONDS", 0.0)
+            patch.setattr(Order, "batch", stopping)
             with pytest.raises(KeyboardInterrupt):
                 loop.train(config, source, out, start=start)
 
@@ -173,7 +171,7 @@ def photos(tmp_path: Path, make_photos: Callable[..., Path]) -> Path:
 
 
 @dataclass
-class FakeSource:
+class FakeSource(Source):
     """Images from a list; None stands for one that cannot be read. Counts how often each is read."""
 
     images: Sequence[NDArray[np.uint8] | None]
@@ -212,16 +210,13 @@ def make_source() -> type[FakeSource]:
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished run of preset tiny-5 on digits. Do not change it: copy it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "matrix_product_gflops", partial(matrix_product_gflops, 256, 1))
-        return api.train(
-            "digits",
-            tmp_path_factory.mktemp("runs") / "digits",
-            preset="tiny-5",
-            steps=20,
-            values=["train.recalibration_images=64", "train.batch_size=8"],
-            threads=1,
-        )
+    return api.train(
+        "digits",
+        tmp_path_factory.mktemp("runs") / "digits",
+        preset="tiny-5",
+        steps=20,
+        values=["train.recalibration_images=64", "train.batch_size=8"],
+    )
 
 
 @pytest.fixture(scope="session")
@@ -230,11 +225,7 @@ def colour_run(
 ) -> Run:
     """A finished run on colour photos, with descriptors. Do not change it: copy it."""
     folder = tmp_path_factory.mktemp("colour")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "matrix_product_gflops", partial(matrix_product_gflops, 256, 1))
-        return api.train(
-            make_photos(folder / "photos"), folder / "run", config=micro_colour, steps=12, threads=1
-        )
+    return api.train(make_photos(folder / "photos"), folder / "run", preset=micro_colour, steps=12)
 
 
 @pytest.fixture(scope="session")

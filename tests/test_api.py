@@ -19,7 +19,8 @@ from trigpoint.core.config.tree import Config, to_dict
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.runs import Run
 from trigpoint.core.sources import open_source
-from trigpoint.learning.training.schedule import weights
+from trigpoint.learning.training.schedule import further
+from trigpoint.learning.training.stages import discover
 
 
 def bytes_of(folder: Path) -> dict[Path, bytes]:
@@ -27,7 +28,7 @@ def bytes_of(folder: Path) -> dict[Path, bytes]:
 
 
 def test_five_lines_from_photos_to_landmarks(photos: Path, tmp_path: Path) -> None:
-    trigpoint.train(photos, out=tmp_path / "run", preset="tiny-3", steps=2, threads=1)
+    trigpoint.train(photos, out=tmp_path / "run", preset="tiny-3", steps=2)
     model = trigpoint.load(tmp_path / "run")
     found = model.detect(photos / "01.png")
     assert found.points.shape == (3, 2)
@@ -55,8 +56,8 @@ def test_importing_the_package_does_not_import_torch() -> None:
 # Which config
 
 
-def choose(source: Path | str, **options: object) -> Config:
-    return api.choose(open_source(source), **{"landmarks": None, "name": None, "config": None, **options})
+def choose(source: Path | str, landmarks: int | None = None, named: Path | str | None = None) -> Config:
+    return api.choose(open_source(source), landmarks, None if named is None else api.named_config(named))
 
 
 @pytest.mark.parametrize(
@@ -96,8 +97,8 @@ def test_digits_are_tiny() -> None:
 
 
 def test_a_named_preset_with_another_number_of_landmarks(photos: Path) -> None:
-    assert choose(photos, name="celeba-10") == preset("celeba-10")
-    changed = choose(photos, name="celeba-10", landmarks=12)
+    assert choose(photos, named="celeba-10") == preset("celeba-10")
+    changed = choose(photos, 12, "celeba-10")
     assert changed.model.landmarks == 12
     assert changed.losses == preset("celeba-10").losses
 
@@ -105,25 +106,19 @@ def test_a_named_preset_with_another_number_of_landmarks(photos: Path) -> None:
 def test_a_config_from_a_file_or_a_run(photos: Path, micro: Config, colour_run: Run, tmp_path: Path) -> None:
     file = tmp_path / "micro.json"
     file.write_text(json.dumps(to_dict(micro)))
-    assert choose(photos, config=file) == micro
-    assert choose(photos, config=str(file)) == micro
-    assert choose(photos, config=colour_run.config_file) == colour_run.config()
-
-
-def test_a_preset_and_a_config_are_too_much(photos: Path, micro: Config) -> None:
-    with pytest.raises(TrigpointError, match="--preset or --config, not both"):
-        choose(photos, name="tiny-5", config=micro)
+    assert choose(photos, named=file) == micro
+    assert choose(photos, named=str(file)) == micro
+    assert choose(photos, named=colour_run.config_file) == colour_run.config()
 
 
 def test_single_values_come_last(photos: Path, micro_colour: Config, tmp_path: Path) -> None:
     run = api.train(
         photos,
         tmp_path / "run",
-        config=micro_colour,
+        preset=micro_colour,
         landmarks=3,
         steps=2,
         values=["losses.sep=5", "train.seed=4"],
-        threads=1,
     )
     config = run.config()
     assert (config.model.landmarks, config.losses.sep, config.train.seed, config.train.steps) == (
@@ -139,7 +134,7 @@ def test_single_values_come_last(photos: Path, micro_colour: Config, tmp_path: P
 
 @pytest.mark.parametrize("count", [0, -3, 500])
 def test_an_impossible_number_of_landmarks(photos: Path, tmp_path: Path, count: int) -> None:
-    with pytest.raises(TrigpointError, match=f"number of landmarks must be between 1 and 100; got {count}"):
+    with pytest.raises(TrigpointError, match=f"model.landmarks must be between 1 and 100; got {count}"):
         api.train(photos, tmp_path / "run", landmarks=count)
     assert not (tmp_path / "run").exists()
 
@@ -157,9 +152,9 @@ def test_one_image_and_then_enough(
     """The refused attempt leaves nothing behind that is in the way of the next one."""
     folder = make_photos(tmp_path / "photos", 1)
     with pytest.raises(TrigpointError, match="at least 2 readable images; found 1"):
-        api.train(folder, tmp_path / "run", config=micro_colour, steps=2, threads=1)
+        api.train(folder, tmp_path / "run", preset=micro_colour, steps=2)
     make_photos(folder, 3)
-    assert api.train(folder, tmp_path / "run", config=micro_colour, steps=2, threads=1).finished
+    assert api.train(folder, tmp_path / "run", preset=micro_colour, steps=2).finished
 
 
 def test_an_existing_run_is_kept(photos: Path, colour_run: Run) -> None:
@@ -175,17 +170,19 @@ def test_an_existing_run_is_kept(photos: Path, colour_run: Run) -> None:
         {"landmarks": 3},
         {"preset": "tiny-3"},
         {"steps": 5},
-        {"config": Config()},
+        {"preset": Config()},
+        {"stage": "edit"},
+        {"start": "digits-7"},
         {"values": ["train.seed=1"]},
     ],
 )
 def test_a_resumed_run_keeps_its_own_config(colour_run: Run, setting: dict) -> None:
     with pytest.raises(TrigpointError, match="A resumed run keeps its own config"):
-        api.train((), colour_run.folder, resume=True, **setting)
+        api.train((), colour_run.folder, existing="resume", **setting)
 
 
 def test_a_resumed_run_knows_its_source(colour_run: Run) -> None:
-    assert api.train(out=colour_run.folder, resume=True, threads=1).finished
+    assert api.train(out=colour_run.folder, existing="resume").finished
 
 
 def test_a_missing_model() -> None:
@@ -193,10 +190,9 @@ def test_a_missing_model() -> None:
         trigpoint.load("nowhere")
 
 
-@pytest.mark.parametrize("options", [{"threads": -1}, {"values": ["train.seed=-1"]}])
-def test_numbers_below_zero_are_refused(photos: Path, tmp_path: Path, options: dict) -> None:
-    with pytest.raises(TrigpointError):
-        api.train(photos, tmp_path / "run", preset="tiny-3", steps=1, **options)
+def test_numbers_below_zero_are_refused(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(TrigpointError, match=r"config\.train\.seed must be .*; got -1"):
+        api.train(photos, tmp_path / "run", preset="tiny-3", steps=1, values=["train.seed=-1"])
 
 
 def test_every_kind_of_image_can_be_trained_on(tmp_path: Path, micro_colour: Config) -> None:
@@ -214,16 +210,16 @@ def test_every_kind_of_image_can_be_trained_on(tmp_path: Path, micro_colour: Con
     Image.fromarray(pixels[..., :3]).save(folder / "turned.jpg", exif=exif)
     Image.fromarray(pixels[..., :3]).convert("P").save(folder / "palette.gif")
     Image.new("RGB", (9, 700), "green").save(folder / "long.png")
-    run = api.train(folder, tmp_path / "run", config=micro_colour, steps=2, threads=1)
+    run = api.train(folder, tmp_path / "run", preset=micro_colour, steps=2)
     assert run.summary()["train_images"] == 7
     assert run.summary()["skipped"] == {}
 
 
 def test_trained_further_a_model_keeps_the_weights_its_losses_ended_with() -> None:
     config = preset("compact-10")
-    after = api.further(config)
+    after = further(config)
     assert after.losses.recon == pytest.approx(10 * config.losses.recon)
     assert after.losses.eqv == pytest.approx(config.train.eqv_rise * config.losses.eqv)
     for step in (0, after.train.steps):
-        assert weights(after, step)["eqv"] == after.losses.eqv
-        assert weights(after, step)["recon"] == after.losses.recon
+        assert discover.STAGE.weights(after, step)["eqv"] == after.losses.eqv
+        assert discover.STAGE.weights(after, step)["recon"] == after.losses.recon

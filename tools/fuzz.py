@@ -7,12 +7,12 @@ where it should not, or run what is in the file.
     python tools/fuzz.py --repeat fuzz-failures/coco-317 the same, from the files that were kept
 
 The targets are in tools/fuzzing/targets.py: small valid files, what is changed in them, and the function or
-verb that reads them. An input follows from its target and its number alone. It is right if it is accepted, or
-refused by one printable line (TrigpointError; exit code 1 or 2) in 20 seconds of computing and 1.5 GB, with the
-input as it was and no other file left. `past` in the table is the share that got past the first look of its
-parser, such as the signature of a format or that the text is JSON. Readers that have a process of their own
-(trigpoint/apart.py) are called in the worker, and in that process for one input of forty and wherever the worker
-fails on one. Exit code 1 where an input failed; its files are kept.
+verb that reads them. An input follows from its target and its number alone. It is right if it is accepted,
+or refused by one printable line (TrigpointError; exit code 1 or 2) in 20 seconds of computing and 1.5 GB,
+with the input as it was and no other file left. `past` in the table is the share that got past the first
+look of its parser, such as the signature of a format or that the text is JSON. Readers that have a process
+of their own (trigpoint/apart.py) are called in the worker, and in that process for one input of forty and
+wherever the worker fails on one. Exit code 1 where an input failed; its files are kept.
 """
 
 from __future__ import annotations

@@ -48,13 +48,13 @@ class Ship:
     evaluation: Path | None = None
     """The JSON of `trigpoint evaluate` or `trigpoint fit`, where there are annotations."""
     drawn: tuple[Path, ...] = ()
-    """Runs of `trigpoint train --from RUN --drawing` and `--for-edits`, in order: the last one is shipped."""
+    """Runs of `trigpoint train --from RUN --stage draw` and `edit`, in order: the last one is shipped."""
     drawn_command: tuple[str, ...] = ()
     """The commands that trained those."""
-    finder: str = ""
+    subject: str = ""
     """What the model looks for on a photo by itself."""
-    looks: int | None = None
-    """How often it looks at each image, in place of the run's own number; as in the evaluation."""
+    views: int | None = None
+    """How many views of each image, in place of the run's own number; as in the evaluation."""
 
 
 def main() -> None:
@@ -67,9 +67,9 @@ def main() -> None:
     drawn = [same_landmarks(run, Run(folder)) for folder in args.drawn]
     weights = (drawn or [run])[-1].model_file
     measured = json.loads(args.evaluation.read_text()) if args.evaluation else None
-    looks = run.config().looks if args.looks is None else args.looks
-    if measured and measured.get("looks", looks) != looks:
-        raise TrigpointError(f"The evaluation had {measured['looks']} looks, the model has {looks}.")
+    views = run.config().views if args.views is None else args.views
+    if measured and measured.get("views", views) != views:
+        raise TrigpointError(f"The evaluation had {measured['views']} views, the model has {views}.")
     summary = run.summary()
     card = {
         "landmarks": run.config().model.landmarks,
@@ -83,8 +83,8 @@ def main() -> None:
     folder = ZOO / args.name
     folder.mkdir(parents=True, exist_ok=True)
     kept = {key: value for key, value in run.meta().items() if key != "start"}  # a path of this machine
-    kept["config"] |= {"looks": looks}
-    meta = kept | {"card": card} | ({"finder": args.finder} if args.finder else {})
+    kept["config"] |= {"views": views}
+    meta = kept | {"card": card} | ({"subject": args.subject} if args.subject else {})
     meta["source"] = [re.sub(r"(?<=:).+", "FOLDER", word) for word in meta["source"]]  # nobody else's paths
     (folder / "config.json").write_text(json.dumps(meta, indent=2) + "\n")
     shutil.copyfile(weights, folder / "model.safetensors")
@@ -114,7 +114,7 @@ def error_words(summary: dict[str, Any], measured: dict[str, Any] | None) -> str
         f"{measured['error_percent']:.2f} % of the {measured['unit']} on "
         f"{measured['test_images']:,} test images "
         f"({measured['protocol']}, {measured['labels']:,} labels, "
-        f"{measured['looks']} look{'s' * (measured['looks'] > 1)} at each image)"
+        f"{measured['views']} view{'s' * (measured['views'] > 1)} of each image)"
     )
 
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trigpoint.core.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from trigpoint.api import load, train
     from trigpoint.core.config.tree import Config
     from trigpoint.core.errors import TrigpointError, TrigpointWarning
-    from trigpoint.core.inference.predictor import Landmarks, Predictor
+    from trigpoint.core.inference.predictor import Predictor
+    from trigpoint.core.landmarks import Landmarks
     from trigpoint.learning.editing.editor import Code, Editor
 
-__version__ = "0.1.0"
 __all__ = [
     "TrigpointError",
     "TrigpointWarning",
@@ -38,7 +40,7 @@ _HOMES = {
     "Editor": "trigpoint.learning.editing.editor",
     "TrigpointError": "trigpoint.core.errors",
     "TrigpointWarning": "trigpoint.core.errors",
-    "Landmarks": "trigpoint.core.inference.predictor",
+    "Landmarks": "trigpoint.core.landmarks",
     "Predictor": "trigpoint.core.inference.predictor",
 }
 

@@ -13,10 +13,11 @@ from trigpoint.core.inference.predictor import ZOO, Predictor, shipped_models
 from trigpoint.core.sources import open_source
 from trigpoint.core.sources.base import Subset
 from trigpoint.core.sources.mtfl import MTFL
-from trigpoint.core.subjects import FINDERS
-from trigpoint.learning.data.prepared import square, to_tensor
+from trigpoint.core.subjects import DETECTORS
+from trigpoint.learning.data.prepared import square
 from trigpoint.learning.evaluation.evaluate import evaluate
 from trigpoint.learning.evaluation.health import examine
+from trigpoint.learning.tensors import to_tensor
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 FACES = DATA / "mtfl"
@@ -50,17 +51,18 @@ def test_a_shipped_model_is_whole(name: str) -> None:
 @pytest.mark.parametrize("name", shipped_models())
 def test_a_shipped_model_detects(name: str) -> None:
     predictor = Predictor.load(name)
-    assert predictor.finder in ("", *FINDERS)
-    image = np.random.default_rng(0).integers(0, 256, (80, 100, 3), np.uint8)
+    assert predictor.subject in ("", *DETECTORS)
+    width, height = predictor.config.video.frame or (100, 80)
+    image = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
     found = predictor.detect(image)
     assert found.points.shape == (predictor.landmarks, 2)
     assert np.isfinite(found.points).all()
     assert ((found.confidence >= 0) & (found.confidence <= 1)).all()
 
 
-def test_the_most_precise_looks_three_times_and_the_others_once() -> None:
-    looks = {name: Predictor.load(name).looks for name in shipped_models()}
-    assert looks == {"digits-7": 1, "faces-10": 1, "faces-30": 3, "lips-8": 1, "shoes-8": 1}
+def test_the_most_precise_takes_three_views_and_the_others_one() -> None:
+    views = {name: Predictor.load(name).config.views for name in shipped_models()}
+    assert views == {"digits-7": 1, "faces-10": 1, "faces-30": 3, "lips-8": 1, "shoes-8": 1}
 
 
 @pytest.mark.parametrize("name", shipped_models())
@@ -73,7 +75,7 @@ def test_every_shipped_landmark_is_good_on_images_like_those_it_was_trained_on(n
     source = open_source([OWN[name]], video=predictor.config.video)
     rows = np.linspace(0, len(source) - 1, 64).astype(int)
     pixels = np.stack([square(source, row, predictor.config)[0] for row in rows])
-    table = examine(predictor.model, to_tensor(pixels))
+    table = examine(predictor.backend.model, to_tensor(pixels))
     assert {row["landmark"]: row["verdict"] for row in table} == dict.fromkeys(
         range(predictor.landmarks), "good"
     )

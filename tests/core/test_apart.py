@@ -124,8 +124,8 @@ def test_an_answer_that_would_fill_our_memory_is_refused() -> None:
 
 def test_readers_start_without_torch() -> None:
     """Starting a process for each file is worth it only while that is quick."""
-    package = Path(apart.__file__).parent
-    modules = [file.stem for file in (package / "readers").glob("[a-z]*.py")]
+    core = Path(apart.__file__).parent
+    modules = [file.stem for file in (core / "readers").glob("[a-z]*.py")]
     assert {"frame", "hdf5"} <= set(modules)
     names = "".join(f", trigpoint.core.readers.{module}" for module in modules)
     found = "[name for name in ('torch', 'pandas', 'cv2') if name in sys.modules]"
@@ -135,6 +135,6 @@ def test_readers_start_without_torch() -> None:
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "PYTHONPATH": str(package.parent)},
+        env={**os.environ, "PYTHONPATH": str(core.parents[1])},
     )
     assert done.stdout.strip() == "[]"

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from trigpoint.core import subjects as finders
+from trigpoint.core import subjects
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.geometry import Placement
 from trigpoint.core.inference.predictor import Predictor
@@ -47,7 +47,7 @@ def holds(box: Placement, points: NDArray[np.float64]) -> bool:
 def test_the_frame_is_a_square_about_the_cascade_s_box(monkeypatch: pytest.MonkeyPatch) -> None:
     """A box of 100 pixels: an edge of 126, its centre at (50.5, 59.3) of the box; from left to right."""
     boxes = np.array([[300.0, 20, 50, 50], [40, 80, 100, 100]])
-    monkeypatch.setattr(finders, "cascade_boxes", lambda _: boxes)
+    monkeypatch.setattr(subjects, "cascade_boxes", lambda _: boxes)
     left, right = faces(np.zeros((400, 400, 3), np.uint8))
     assert (left.width, left.height) == pytest.approx((126, 126))
     assert (left.x + 63, left.y + 63) == pytest.approx((40 + 50.5, 80 + 59.3))
@@ -99,11 +99,11 @@ def test_a_photo_without_a_face(shape: tuple[int, int, int]) -> None:
 
 
 def test_an_opencv_without_cascades_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    finders._cascade.cache_clear()
+    subjects._cascade.cache_clear()
     with monkeypatch.context() as patch:
         patch.delattr(cv2, "CascadeClassifier")
         with pytest.raises(
-            TrigpointError, match=r"no face detector.*opencv-python-headless<5.*--box.*--whole"
+            TrigpointError, match=r"no face detector.*opencv-python-headless<5.*--box.*--subjects whole"
         ):
             faces(np.zeros((40, 40, 3), np.uint8))
         patch.setattr(cv2, "CascadeClassifier", lambda _: cv2_empty(), raising=False)
@@ -128,9 +128,9 @@ def finding(colour_run: Run, monkeypatch: pytest.MonkeyPatch) -> Predictor:
         wide = image.shape[1] > image.shape[0]
         return [Placement(2, 3, 30, 30), Placement(40, 5.5, 25, 25)] if wide else []
 
-    monkeypatch.setitem(finders.FINDERS, "square", squares)
+    monkeypatch.setitem(subjects.DETECTORS, "square", squares)
     loaded = Predictor.load(colour_run.folder)
-    return Predictor(loaded.model, loaded.config, "square")
+    return Predictor(loaded.backend, loaded.config, "square")
 
 
 def photo(width: int, height: int) -> Pixels:
@@ -155,7 +155,7 @@ def test_a_photo_without_a_subject_has_no_landmarks(finding: Predictor) -> None:
     assert finding.detect_all(photo(40, 60)) == []
 
 
-def test_without_a_finder_the_whole_photo_is_the_subject(colour_run: Run) -> None:
+def test_without_a_subject_detector_the_whole_photo_is_the_subject(colour_run: Run) -> None:
     predictor = Predictor.load(colour_run.folder)
     image = photo(60, 40)
     assert predictor.subjects(image) == [None]

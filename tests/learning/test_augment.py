@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from trigpoint.core.config.tree import TrainConfig
-from trigpoint.learning.augment import blur, expose, jitter, relit, shade, tint
-from trigpoint.learning.training.step import generator_of
+from trigpoint.learning.augment import augmented, blur, expose, jitter, shade, tint
+from trigpoint.learning.devices import generator_of
 
 
 def test_brightness_moves_an_image_by_no_more_than_its_bound() -> None:
@@ -117,11 +117,11 @@ def test_blurred_images_lie_between_themselves_and_what_opencv_makes_of_them() -
         ({"blur": 1.0}, 3, True),
     ],
 )
-def test_images_are_relit_as_the_settings_say(
+def test_images_are_augmented_as_the_settings_say(
     settings: dict[str, float], channels: int, changes: bool
 ) -> None:
     images = torch.rand(6, channels, 5, 5, generator=torch.Generator().manual_seed(2))
-    light = TrainConfig(**{"brightness": 0.0, "contrast": 0.0, **settings})  # type: ignore[arg-type]
-    found = relit(images, light, generator_of(0, 0))
+    asked = TrainConfig(**{"brightness": 0.0, "contrast": 0.0, **settings})  # type: ignore[arg-type]
+    found = augmented(images, asked, generator_of(0, 0))
     assert torch.equal(found, images) is not changes
     assert 0 <= found.min() <= found.max() <= 1

@@ -15,19 +15,10 @@ from trigpoint.core.config.tree import Config
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.io import write_atomically
 from trigpoint.learning import losses
-from trigpoint.learning.checkpoint import (
-    digest,
-    load_checkpoint,
-    load_tensors,
-    load_weights,
-    save_checkpoint,
-    save_tensors,
-)
+from trigpoint.learning.checkpoint import digest, load_tensors, load_weights, save_tensors
 from trigpoint.learning.model.autoencoder import Autoencoder
-from trigpoint.learning.training import schedule
+from trigpoint.learning.training.checkpoint import load_checkpoint, save_checkpoint
 from trigpoint.learning.training.optimiser import Muon
-from trigpoint.learning.training.step import step_losses
-from trigpoint.learning.warps.tps import RandomTPS
 
 
 def no_space(*_: object) -> None:
@@ -45,14 +36,11 @@ def stepped(
 
 def take_steps(config: Config, model: Autoencoder, optimiser: torch.optim.Optimizer, steps: range) -> None:
     size, channels = config.model.image_size, config.model.channels
-    tps = RandomTPS(config.warp, config.model)
     for step in steps:
         images = torch.rand(4, channels, size, size, generator=torch.Generator().manual_seed(step))
-        loss = losses.total(
-            step_losses(model.train(), images, tps, config, step), schedule.weights(config, 0)
-        )
+        detection, descriptors = model.train().encode(images)
         optimiser.zero_grad()
-        loss.backward()
+        losses.reconstruction(model.decode(detection.landmarks, descriptors), images, 0.05).backward()
         optimiser.step()
 
 

@@ -169,13 +169,13 @@ def test_cycle_by_loops() -> None:
     assert losses.cycle(found, wanted).item() == pytest.approx(expected, rel=1e-12)
 
 
-def test_still_by_loops() -> None:
+def test_locality_by_loops() -> None:
     edited, decoded, far = rand(2, 3, 4, 4), rand(2, 3, 4, 4, seed=1), rand(2, 1, 4, 4, seed=2)
     expected = 0.0
     for image, channel, row, column in np.ndindex(2, 3, 4, 4):
         change = abs(float(edited[image, channel, row, column] - decoded[image, channel, row, column]))
         expected += change * float(far[image, 0, row, column]) / 2
-    assert losses.still(edited, decoded, far).item() == pytest.approx(expected, rel=1e-12)
+    assert losses.locality(edited, decoded, far).item() == pytest.approx(expected, rel=1e-12)
 
 
 def test_dissimilarity_against_scipy() -> None:

@@ -165,23 +165,16 @@ def _fork(words: Sequence[str], place: Path, temporary: Path, said: Sequence[Pat
 
 
 def _in_a_hurry(full: bool) -> None:
-    """Checkpoints every moment, and no long measuring."""
+    """Checkpoints every moment."""
     import shutil
     from collections import namedtuple
-    from functools import partial
 
-    from trigpoint.learning.generation import train as generation
-    from trigpoint.learning.training import loop
-    from trigpoint.learning.training.speed import matrix_product_gflops
+    from trigpoint.learning.training import session
 
-    module: Any
-    for module in (loop, generation):
-        module.CHECKPOINT_SECONDS = 0.05
-    module = loop
-    module.matrix_product_gflops = partial(matrix_product_gflops, 256, 1)
+    session.CHECKPOINT_SECONDS = 0.05
     if full:
         usage = namedtuple("usage", "total used free")
-        module = shutil
+        module: Any = shutil
         module.disk_usage = lambda path: usage(10**12, 0, 10**12)
 
 

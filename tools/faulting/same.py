@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 MEASURED = {
-    "seconds", "images_per_second", "gflops", "matrix_product_gflops", "peak_memory_mb", "memory_mb",
+    "seconds", "images_per_second", "peak_memory_mb", "memory_mb",
 }  # fmt: skip
 SPEEDS = re.compile(r"[\d.,]+ (images/s|MB|GFLOPS?|GFLOP/s)")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -44,12 +43,9 @@ def prepare(folder: Path) -> None:
     from trigpoint.core.config.generator import GeneratorConfig
     from trigpoint.core.config.tree import Config, ModelConfig, TrainConfig
     from trigpoint.learning.generation.train import train
-    from trigpoint.learning.training import loop
-    from trigpoint.learning.training.speed import matrix_product_gflops
 
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
-    loop.matrix_product_gflops = partial(matrix_product_gflops, 256, 1)
     _PLACE[:] = [folder]
     model = ModelConfig(
         landmarks=4,
@@ -70,7 +66,7 @@ def prepare(folder: Path) -> None:
         contextlib.redirect_stdout(nowhere),
         contextlib.redirect_stderr(nowhere),
     ):
-        api.train(photos, folder / "run", config=config, steps=6, threads=1)
+        api.train(photos, folder / "run", preset=config, steps=6)
         settings = GeneratorConfig(
             latent=8,
             width=8,

@@ -65,10 +65,10 @@ def resumed(folder: Path, out: Path) -> int:
 
 def with_config(folder: Path, out: Path) -> None:
     """Read and checked, and the model of it made where it is a small one."""
-    from trigpoint.api import choose
+    from trigpoint.api import choose, named_config
     from trigpoint.core.sources import open_source
 
-    choose(open_source(made("photos")), landmarks=None, name=None, config=folder / "config.json")
+    choose(open_source(made("photos")), None, named_config(folder / "config.json"))
 
 
 def write_words(folder: Path) -> None:
@@ -233,13 +233,14 @@ def write_notes(folder: Path) -> None:
 
 def with_notes(folder: Path, out: Path) -> None:
     """The landmarks that a generator's training keeps, and features that a user brings."""
-    from trigpoint.core.inference.predictor import Predictor
+    from trigpoint.core.runs import Run
+    from trigpoint.learning.backends.pytorch import load
     from trigpoint.learning.data.prepared import Prepared
     from trigpoint.learning.evaluation.embedding import brought
     from trigpoint.learning.generation.train import references
 
     images = Prepared(np.zeros((8, 32, 32, 3), np.uint8), np.arange(8), {})
-    found = references(Predictor.load(model()), images, folder / "landmarks.npy")
+    found = references(load(Run(model())).model, images, folder / "landmarks.npy")
     if found.shape != (8, 4, 2):
         raise AssertionError(f"landmarks of shape {found.shape}")
     brought(folder / "features.npy", 8)

@@ -8,14 +8,12 @@ at any moment it is plain where the old run is.
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from trigpoint.core.errors import TrigpointError
-from trigpoint.core.io import PART
+from trigpoint.core.io import PART, exclusive
 from trigpoint.core.runs import GENERATOR_MODEL, Run
 
 OWN = (  # files of a run that a kill may leave half written, under a name of their own
@@ -74,20 +72,13 @@ def check_free(run: Run, overwrite: bool) -> None:
 
 @contextlib.contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Keep a run's folder for one training; refuse if another has it."""
-    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    """Keep a run's folder for one training; refuse if another has it. A kill lets go of it."""
+    with exclusive(folder) as alone:
+        if not alone:
             raise TrigpointError(
                 f"Another training is writing into {folder}: wait for it, or choose another --out."
-            ) from None
-        except OSError:  # a file system without locks
-            pass
+            )
         yield
-    finally:
-        os.close(held)
 
 
 def clean(run: Run) -> None:
@@ -98,6 +89,25 @@ def clean(run: Run) -> None:
             shutil.rmtree(part)
         else:
             part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def replacing(run: Run, resume: bool) -> Iterator[bool]:
+    """While a run gets its images: what was there before is set aside, and is back if it gets none.
+
+    Yields whether the run begins. A run that could not begin leaves nothing in the way of the next attempt.
+    """
+    aside = None if resume else set_aside(run)
+    fresh = not run.config_file.exists()
+    try:
+        yield fresh
+    except BaseException as error:
+        # Without its config.json a run could be neither resumed nor replaced.
+        useless = fresh and (isinstance(error, TrigpointError) or not run.config_file.exists())
+        if (aside or useless) and run.folder.is_dir():
+            discard(run, aside)
+        raise
+    drop(run)
 
 
 def set_aside(run: Run) -> Path | None:

@@ -7,6 +7,7 @@ import json
 import platform
 import shutil
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -45,15 +46,13 @@ class GeneratorRun(Run):
 
     def begin(self, settings: GeneratorConfig, source: Sequence[str], model: Run) -> None:
         """Write config.json, and copy the landmark model."""
-        import torch
-
-        from trigpoint import __version__
+        from trigpoint.core.version import __version__
 
         copy = self.folder / f"{GENERATOR_MODEL}{PART}"  # a folder without config.json must hold nothing else
         copy.mkdir(parents=True, exist_ok=True)
         for file in (model.config_file, model.model_file):
             shutil.copyfile(file, copy / file.name)
-        versions = {"trigpoint": __version__, "torch": torch.__version__, "python": platform.python_version()}
+        versions = {"trigpoint": __version__, "torch": version("torch"), "python": platform.python_version()}
         meta = {"config": dataclasses.asdict(settings), "source": list(source), "versions": versions}
         write_atomically(self.config_file, json.dumps(meta, indent=2).encode())
         copy.rename(self.landmarks.folder)

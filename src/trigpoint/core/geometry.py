@@ -14,9 +14,7 @@ from typing import Literal
 
 import cv2
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from trigpoint.core.errors import TrigpointError
 
@@ -107,12 +105,11 @@ def extract(image: NDArray[np.uint8], box: Placement, size: int) -> NDArray[np.u
         width, height = small
     columns, from_x, inside_x = _weights(box.x, box.width, size, width)
     rows, from_y, inside_y = _weights(box.y, box.height, size, height)
-    part = image[from_y : from_y + rows.shape[1], from_x : from_x + columns.shape[1]].astype(np.float32)
-    # By torch: NumPy's own threads beside torch's make such a product ten times slower.
-    lines = torch.from_numpy(rows) @ torch.from_numpy(part.reshape(len(part), -1))  # (y, w C)
-    turned = lines.reshape(size, -1, channels).transpose(0, 1).reshape(-1, size * channels)  # (w, y C)
-    product = torch.from_numpy(columns) @ turned  # (x, y C)
-    scaled = product.numpy().reshape(size, size, channels).swapaxes(0, 1)
+    held = image[from_y : from_y + rows.shape[1], from_x : from_x + columns.shape[1]].astype(np.float32)
+    # By OpenCV: NumPy's own threads beside torch's make such a product ten times slower.
+    lines = _product(rows, held.reshape(len(held), -1))  # (y, w C)
+    turned = lines.reshape(size, -1, channels).swapaxes(0, 1).reshape(-1, size * channels)  # (w, y C)
+    scaled = _product(columns, turned).reshape(size, size, channels).swapaxes(0, 1)  # from (x, y C)
     if box.fill is not None:
         inside = (inside_y[:, None] * inside_x[None, :])[:, :, None]
         scaled = inside * scaled + (1 - inside) * box.fill
@@ -151,58 +148,5 @@ def _weights(
     return np.ascontiguousarray(kept, np.float32), first, inside.astype(np.float32)
 
 
-def axis(cells: int, image_size: int, covered: int) -> Tensor:
-    """Unit coordinates of `cells` cell centres along an edge of `covered` pixels around the image."""
-    pixels = (torch.arange(cells, dtype=torch.float32) + 0.5) * (covered / cells)
-    return (pixels - (covered - image_size) / 2) / image_size
-
-
-def grid(cells: int, image_size: int, covered: int) -> Tensor:
-    """Unit coordinates (cells * cells, 2) of a square map's cells, row by row."""
-    along = axis(cells, image_size, covered)
-    v, u = torch.meshgrid(along, along, indexing="ij")
-    return torch.stack((u, v), dim=-1).reshape(-1, 2)
-
-
-def pad(images: Tensor, padded_size: int) -> Tensor:
-    """(B, C, n, n) -> (B, C, padded_size, padded_size), edge values repeated."""
-    margin = (padded_size - images.shape[-1]) // 2
-    return torch.nn.functional.pad(images, (margin,) * 4, mode="replicate") if margin else images
-
-
-def sample(images: Tensor, points: Tensor) -> Tensor:
-    """Read (B, C, n, n) at unit coordinates (B, h, w, 2), edge values outside: (B, C, h, w)."""
-    return torch.nn.functional.grid_sample(
-        images, points * 2 - 1, mode="bilinear", padding_mode="border", align_corners=False
-    )
-
-
-def similarity(shape: Tensor, points: Tensor) -> Tensor:
-    """The turn, scaling and shift (B, 2, 3) that bring (K, 2) nearest to each of (B, K, 2).
-
-    Without a mirror image; of a single point, or points in one place, a shift alone.
-    """
-    origin, centre = shape.mean(0), points.mean(1)
-    fixed, found = shape - origin, points - centre[:, None]
-    spread = fixed.square().sum()
-    if spread < 1e-12:
-        cos, sin = torch.ones(len(points)), torch.zeros(len(points))
-    else:
-        cos = (found * fixed).sum((1, 2)) / spread
-        sin = (found[..., 1] * fixed[:, 0] - found[..., 0] * fixed[:, 1]).sum(1) / spread
-    matrix = torch.stack((cos, -sin, sin, cos), -1).reshape(-1, 2, 2)
-    return torch.cat((matrix, (centre - matrix @ origin)[:, :, None]), dim=2)
-
-
-def turned(maps: Tensor, angle: float) -> Tensor:
-    """Maps (B, 2, 3) after a turn of the image about its middle."""
-    cos, sin = math.cos(angle), math.sin(angle)
-    turn = maps.new_tensor([[cos, -sin], [sin, cos]])
-    middle = maps.new_tensor([0.5, 0.5])
-    matrix = maps[:, :, :2]
-    return torch.cat((matrix @ turn, maps[:, :, 2:] + (matrix @ (middle - turn @ middle))[:, :, None]), dim=2)
-
-
-def moved(maps: Tensor, points: Tensor) -> Tensor:
-    """Points (B, n, 2) under affine maps (B, 2, 3)."""
-    return points @ maps[:, :, :2].mT + maps[:, None, :, 2]
+def _product(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.asarray(cv2.gemm(a, b, 1.0, a[:0], 0.0), np.float32)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import hashlib
 import os
 import stat
 import sys
+import tempfile
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -148,3 +151,53 @@ def below(folder: Path, name: str) -> Path:
     if whole == inside or not whole.is_relative_to(inside):
         raise TrigpointError(f"{printable(name)} would be written outside of {printable(str(folder))}.")
     return path
+
+
+def peak_memory_mb() -> float | None:
+    """How much memory this process has taken at most; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    unit = 2**20 if sys.platform == "darwin" else 2**10  # of ru_maxrss: bytes there, KiB elsewhere
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20, 1)
+
+
+@contextlib.contextmanager
+def exclusive(folder: Path) -> Iterator[bool]:
+    """Keep a folder for this process until the end; whether it could. A kill lets go of it."""
+    held = -1
+    try:
+        try:
+            import fcntl
+        except ImportError:
+            held = _lock_beside(folder)
+        else:
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        alone = True
+    except BlockingIOError:
+        alone = False
+    except OSError:  # a file system without locks
+        alone = True
+    try:
+        yield alone
+    finally:
+        if held >= 0:
+            os.close(held)
+
+
+def _lock_beside(folder: Path) -> int:
+    """Where folders cannot be locked: a file in the temporary folder that stands for it."""
+    try:
+        import msvcrt
+    except ImportError:  # nothing can be locked
+        return -1
+    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:24]
+    held = os.open(Path(tempfile.gettempdir()) / f"trigpoint-{name}.lock", os.O_RDWR | os.O_CREAT)
+    try:
+        msvcrt.locking(held, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+    except OSError:
+        os.close(held)
+        raise BlockingIOError from None
+    return held

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.geometry import Placement
-from trigpoint.core.inference.predictor import Landmarks
 from trigpoint.core.io import printable, regular, write_atomically
+from trigpoint.core.landmarks import Landmarks
 
 Array = NDArray[np.float64]
 STRENGTHS = 10.0 ** np.arange(-6, 2.1, 0.5)  # of the ridge; chosen for each keypoint by leaving one image out

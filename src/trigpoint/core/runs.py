@@ -7,6 +7,7 @@ import os
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from trigpoint.core.arrays import load_packed
 from trigpoint.core.checked import Mismatch, check, parse, read_json
+from trigpoint.core.config import renamed
 from trigpoint.core.config.tree import Config, from_dict, to_dict
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.io import write_atomically
@@ -88,7 +90,7 @@ class Run:
                 before, step = lines[-1]["step"] if lines else -1, line.get("step", -1)
                 if step <= before:
                     raise ValueError(f"step {step} after {before}" if lines else f"step {step}")
-                lines.append(line)
+                lines.append(renamed.keys(line, renamed.LOG))
         except ValueError as error:
             raise TrigpointError(
                 f"{self.log_file} is damaged at line {len(lines) + 1}: {error}; without that file "
@@ -110,6 +112,7 @@ class Run:
         meta: dict[str, Any] = read_json(self.config_file, Any)
         if not isinstance(meta, dict) or not {"config", "source", "versions"} <= set(meta):
             raise TrigpointError(f"{self.config_file} is not the config.json of a run.")
+        meta = renamed.keys(meta, renamed.META)
         try:
             check(meta, Meta)
         except Mismatch as error:
@@ -132,16 +135,16 @@ class Run:
         check_names(names, f"the landmarks in {self.config_file}")
         return names
 
-    def finder(self) -> str:
-        """What is looked for on a photo: a name of `trigpoint.core.subjects`, or nothing."""
-        from trigpoint.core.subjects import FINDERS
+    def subject(self) -> str:
+        """What is looked for on a photo: a name of `core/subjects.py`, such as "face", or nothing."""
+        from trigpoint.core.subjects import DETECTORS
 
-        finder: str = self.meta().get("finder", "")
-        if finder and finder not in FINDERS:
+        subject: str = self.meta().get("subject", "")
+        if subject and subject not in DETECTORS:
             raise TrigpointError(
-                f"{self.config_file} names a finder {finder!r}; there is {', '.join(FINDERS)}."
+                f"{self.config_file} names a subject {subject!r}; there is {', '.join(DETECTORS)}."
             )
-        return finder
+        return subject
 
     def stages(self, ending: str) -> list[tuple[int, Path]]:
         """The files of the evolution with their steps, in order."""
@@ -171,17 +174,15 @@ class Run:
         """Write config.json. A run that goes out from another model's `weights` remembers them until its
         first checkpoint, and takes over what it looks for on photos, and if it has the same landmarks their
         mean shape and names."""
-        import torch
-
-        from trigpoint import __version__
+        from trigpoint.core.version import __version__
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        versions = {"trigpoint": __version__, "torch": torch.__version__, "python": platform.python_version()}
+        versions = {"trigpoint": __version__, "torch": version("torch"), "python": platform.python_version()}
         meta: dict[str, Any] = {"config": to_dict(config), "source": list(source), "versions": versions}
         if weights is not None:
             before = Run(weights.parent)
             same = before.config().model.landmarks == config.model.landmarks
-            keys = ("names", "finder", "shape") if same else ("finder",)
+            keys = ("names", "subject", "shape") if same else ("subject",)
             meta |= {key: value for key, value in before.meta().items() if key in keys}
             meta["start"] = str(weights.resolve())
         write_atomically(self.config_file, json.dumps(meta, indent=2).encode())

@@ -1,4 +1,4 @@
-"""The one-line notation of an hourglass network, as in the paper's Figure 13 (lost, kept as a table).
+"""The one-line notation of an hourglass network, as in the paper's Figure 40 (lost, kept as a table).
 
     stem | hourglass | tail
 

@@ -30,7 +30,7 @@ def faces(photo: NDArray[np.uint8]) -> list[Placement]:
     ]
 
 
-FINDERS: dict[str, Callable[[NDArray[np.uint8]], list[Placement]]] = {"face": faces}
+DETECTORS: dict[str, Callable[[NDArray[np.uint8]], list[Placement]]] = {"face": faces}
 
 
 def cascade_boxes(photo: NDArray[np.uint8]) -> NDArray[np.float64]:
@@ -51,8 +51,8 @@ def _cascade() -> Any:
     if not hasattr(cv2, "CascadeClassifier"):
         raise TrigpointError(
             "This OpenCV has no face detector, as version 5 left it out: "
-            "pip install 'opencv-python-headless<5', or say where the face is with --box, or with --whole "
-            "that it fills the image."
+            "pip install 'opencv-python-headless<5', or say where the face is with --box, or with --subjects "
+            "whole that it fills the image."
         )
     folder = Path(cv2.__file__).parent / "data"
     cascade = cv2.CascadeClassifier(str(folder / "haarcascade_frontalface_alt2.xml"))

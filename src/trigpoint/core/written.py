@@ -12,7 +12,7 @@ class Meta(TypedDict):
     source: list[str]
     versions: dict[str, str]
     names: NotRequired[dict[str, str]]
-    finder: NotRequired[str]
+    subject: NotRequired[str]
     shape: NotRequired[list[list[float]]]
     start: NotRequired[str]
 
@@ -30,7 +30,7 @@ class Shipped(TypedDict):
 
 
 class Health(TypedDict):
-    """Of one landmark; see `training/health.py`."""
+    """Of one landmark; see `evaluation/health.py`."""
 
     landmark: int
     verdict: str
@@ -62,13 +62,11 @@ class Measured(TypedDict):
     held_out: int
     parameters: int
     images_per_second: float
-    peak_memory_mb: float
+    peak_memory_mb: float | None
     skipped: dict[str, str]
 
 
 class Summary(Measured):
-    gflops: float
-    matrix_product_gflops: float
     warp_error_before: NotRequired[float | None]
     warp_error: float
     health: list[Health]

@@ -1,4 +1,4 @@
-"""The light that images are seen in, for landmarks that do not mind it.
+"""Photometric augmentation, for landmarks that do not depend on it, and mirrored images.
 
 Random brightness and contrast are the paper's; tint, exposure, shade and blur are for photos of other kinds
 than those of training.
@@ -15,8 +15,16 @@ from torch.nn.functional import conv2d, pad
 from trigpoint.core.config.tree import TrainConfig
 
 
-def relit(images: Tensor, settings: TrainConfig, generator: torch.Generator) -> Tensor:
-    """Each image (B, C, n, n) in a light of its own, as far as the settings go, clipped to [0, 1]."""
+def mirrored(images: Tensor, settings: TrainConfig, generator: torch.Generator) -> Tensor:
+    """Half of the images (B, C, n, n) with left and right swapped, if the settings say so."""
+    if not settings.mirror:
+        return images
+    chosen = torch.rand(len(images), generator=generator) < 0.5
+    return torch.where(chosen[:, None, None, None], images.flip(3), images)
+
+
+def augmented(images: Tensor, settings: TrainConfig, generator: torch.Generator) -> Tensor:
+    """Each image (B, C, n, n) with its own draw of what the settings have, clipped to [0, 1]."""
     if settings.brightness or settings.contrast:
         images = jitter(images, settings.brightness, settings.contrast, generator)
     if settings.tint and images.shape[1] == 3:

@@ -1,4 +1,4 @@
-"""The training objective (Eq. 13), one function per equation. Each returns the mean over the batch."""
+"""The training objective (Eq. 15), one function per equation. Each returns the mean over the batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SSIM_FLOOR = 0.003  # of the variances: what has less contrast than that hardly 
 
 
 def concentration(variances: Tensor, form: str = "entropy") -> Tensor:
-    """Eq. 4, summed over landmarks: variances (B, K, 2) -> scalar.
+    """Eq. 5, summed over landmarks: variances (B, K, 2) -> scalar.
 
     `entropy`: the exponential of the entropy of the isotropic Gaussian, 2 pi e sigma^2 with
     sigma^2 the mean of both variances, which is what the text derives. `printed`: as printed.
@@ -25,7 +25,7 @@ def concentration(variances: Tensor, form: str = "entropy") -> Tensor:
 
 
 def separation(landmarks: Tensor, sigma: float) -> Tensor:
-    """Eq. 6: landmarks (B, K, 2) -> scalar, summed over ordered pairs k != k'."""
+    """Eq. 7: landmarks (B, K, 2) -> scalar, summed over ordered pairs k != k'."""
     square = (landmarks[:, :, None] - landmarks[:, None]).square().sum(-1)  # (B, K, K)
     pairs = torch.exp(-square / (2 * sigma**2))
     others = 1 - torch.eye(landmarks.shape[1], device=landmarks.device)
@@ -33,7 +33,7 @@ def separation(landmarks: Tensor, sigma: float) -> Tensor:
 
 
 def equivariance(mapped_back: Tensor, landmarks: Tensor, linear: float = 0.0) -> Tensor:
-    """Eq. 7: g(l') and l, both (B, K, 2) -> scalar, summed over landmarks.
+    """Eq. 8: g(l') and l, both (B, K, 2) -> scalar, summed over landmarks.
 
     `linear`, not in the paper: a distance of about which the square of the distance becomes a straight line
     (pseudo-Huber), so that a landmark which is quite lost does not outweigh all others.
@@ -45,7 +45,7 @@ def equivariance(mapped_back: Tensor, landmarks: Tensor, linear: float = 0.0) ->
 
 
 def reconstruction(decoded: Tensor, images: Tensor, sigma: float) -> Tensor:
-    """Negative log-likelihood of the image under N(decoded, sigma^2), summed over pixels (app. F.3)."""
+    """Negative log-likelihood of the image under N(decoded, sigma^2), summed over pixels (Eq. 17)."""
     square = (decoded - images).square().sum((1, 2, 3)).mean() / (2 * sigma**2)
     count = images[0].numel()
     return square + 0.5 * count * math.log(2 * math.pi * sigma**2)
@@ -84,11 +84,11 @@ def cycle(found: Tensor, wanted: Tensor) -> Tensor:
     return (found - wanted).abs().sum(-1).mean()
 
 
-def still(edited: Tensor, decoded: Tensor, far: Tensor) -> Tensor:
+def locality(edited: Tensor, decoded: Tensor, far: Tensor) -> Tensor:
     """What an edit changed where it should not: images (B, C, n, n), `far` (B, 1, n, n) from 0 to 1."""
     return ((edited - decoded).abs() * far).sum((1, 2, 3)).mean()
 
 
 def total(terms: dict[str, Tensor], weights: dict[str, float]) -> Tensor:
-    """Eq. 13: the weighted sum of the named terms."""
+    """Eq. 15: the weighted sum of the named terms."""
     return torch.stack([weights[name] * term for name, term in terms.items()]).sum()

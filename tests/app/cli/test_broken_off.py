@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from trigpoint.core.progress import Progress
-from trigpoint.learning.training import loop
+from trigpoint.learning.training import session
 
 Call = Callable[..., Any]  # the fixture `trigpoint`
 TRAIN = ("train", "digits:3", "--preset", "tiny-5", "--steps", "8", "--set", "train.batch_size=4", "--out")
@@ -35,7 +35,7 @@ def at_step(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
         update(bar, done, note)
 
     monkeypatch.setattr(Progress, "update", updated)
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(session, "CHECKPOINT_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize("how", ["removed", "moved", "replaced"])

@@ -15,14 +15,16 @@ import numpy as np
 import pytest
 from numpy.lib import format as npy
 
-from trigpoint import api
 from trigpoint.core.config.tree import with_values
 from trigpoint.core.runs import Run
+from trigpoint.core.sources import open_source
+from trigpoint.learning.training import schedule
+from trigpoint.learning.training.stages import distill
 
 Call = Callable[..., Any]  # the fixture `trigpoint`
 WRONG = ("null", "-1", "NaN", '"x"', "[[null]]", "1" + "0" * 400, "[" * 5000)
 KEYS = {
-    "config.json": "config config.model config.train.steps source versions names finder shape",
+    "config.json": "config config.model config.train.steps source versions names subject shape",
     "summary.json": "steps skipped health health.0.verdict health.0.confidence temporal warp_error",
     "log.jsonl": "step total recon",
 }
@@ -111,7 +113,7 @@ def test_a_header_that_claims_a_giant_array_takes_no_memory(
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        ({"finder": "nose"}, "names a finder 'nose'"),
+        ({"subject": "nose"}, "names a subject 'nose'"),
         ({"names": {"1": "a", "2": "a"}}, "would be called 'a'"),
         ({"names": {"1": "\x1b[2J"}}, "printable characters"),
         ({"shape": [[0.5, 1e30]] * 5}, "shape"),
@@ -133,16 +135,16 @@ def test_a_damaged_cache_is_made_again(
 ) -> None:
     """Of the images, of what the detector is taught, of how its landmarks are grouped."""
     photos = colour_run.folder.parent / "photos"
-    values = [*api.SELF_TAUGHT, "train.steps=8", "model.landmarks=3"]
-    config = with_values(api.further(colour_run.config()), values)
-    tear(config, api.open_source(photos), tmp_path / "torn", colour_run.model_file)
+    values = ["train.steps=8", "model.landmarks=3"]
+    config = with_values(distill.derive(colour_run.config()), values)
+    tear(config, open_source(photos), tmp_path / "torn", colour_run.model_file)
     ends = []
     for name, data in [
         (None, b""),
         ("images.json", b'{"count": 12, "indices": [0, 0, null], "skipped": []}'),
         ("images.json", b"[[["),
-        ("taught.npy", b"\x93NUMPY\x01\x00"),
-        ("taught.npy", NOT_FINITE),
+        ("targets.npy", b"\x93NUMPY\x01\x00"),
+        ("targets.npy", NOT_FINITE),
         ("groups.npy", b"nothing"),
     ]:
         run = Run(shutil.copytree(tmp_path / "torn", tmp_path / f"run-{len(ends)}"))
@@ -158,9 +160,9 @@ def test_a_damaged_cache_is_made_again(
 def test_a_damaged_log_may_be_left_out(
     colour_run: Run, tmp_path: Path, tear: Callable[..., None], trigpoint: Call
 ) -> None:
-    config = with_values(api.further(colour_run.config()), ["train.steps=8"])
+    config = with_values(schedule.further(colour_run.config()), ["train.steps=8"])
     photos = colour_run.folder.parent / "photos"
-    tear(config, api.open_source(photos), tmp_path / "run", colour_run.model_file)
+    tear(config, open_source(photos), tmp_path / "run", colour_run.model_file)
     log = Run(tmp_path / "run").log_file
     log.write_text('{"step": 1}\n{"step": "2"}\n')
     resume = ("train", "--out", tmp_path / "run", "--resume", "--threads", "1")
@@ -173,7 +175,11 @@ def test_a_damaged_log_may_be_left_out(
 
 def test_a_network_too_large_for_any_machine_is_refused(trigpoint: Call, tmp_path: Path) -> None:
     """Before a number of it is allocated."""
-    for value in ("model.image_size=999999999", "warp.grid=100000", "model.feature_channels=99999999999",
-                  'model.detector="D99999999 | 8/8 S1 P 16 | out1"'):  # fmt: skip
+    for value, most in (
+        ("model.image_size=999999999", "between 8 and 1024"),
+        ("warp.grid=100000", "between 2 and 32"),
+        ("model.feature_channels=99999999999", "between 1 and 4096"),
+        ('model.detector="D99999999 | 8/8 S1 P 16 | out1"', "at most 4096 channels"),
+    ):
         said = trigpoint("train", "digits:3", "--preset", "tiny-5", "--set", value, "--out", tmp_path / "run")
-        assert said.refused("at most"), value
+        assert said.refused(most), value

@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from trigpoint.app.cli.detect import counted, formats
+from trigpoint.app.cli.detect import formats
 from trigpoint.core.config.tree import to_dict
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.files.videos import VideoWriter
@@ -27,7 +27,8 @@ from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.keypoints import KeypointMap
 from trigpoint.core.runs import Run
 from trigpoint.core.sources.video import Video
-from trigpoint.core.subjects import FINDERS
+from trigpoint.core.subjects import DETECTORS
+from trigpoint.core.words import counted
 
 Call = Callable[..., Any]  # the fixture `trigpoint`
 
@@ -61,27 +62,27 @@ def face_run(colour_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         wide = image.shape[1] > image.shape[0]
         return [Placement(0, 2, 24, 24), Placement(20, 4, 24, 24)] if wide else []
 
-    monkeypatch.setitem(FINDERS, "face", find)
-    return changed(colour_run, tmp_path / "faces-4", finder="face")
+    monkeypatch.setitem(DETECTORS, "face", find)
+    return changed(colour_run, tmp_path / "faces-4", subject="face")
 
 
 # Images
 
 
-def test_a_model_can_be_told_how_often_to_look(
+def test_a_model_can_be_told_how_many_views_to_take(
     trigpoint: Call, colour_run: Run, photos: Path, tmp_path: Path
 ) -> None:
-    for looks in (1, 3):
-        out = tmp_path / str(looks)
-        said = trigpoint("detect", colour_run.folder, photos, "--looks", looks, "--out", out)
+    for views in (1, 3):
+        out = tmp_path / str(views)
+        said = trigpoint("detect", colour_run.folder, photos, "--views", views, "--out", out)
         assert said.code == 0, said.err
-        model = Predictor.load(colour_run.folder, looks)
+        model = Predictor.load(colour_run.folder, views)
         expected = np.concatenate([model.detect(path).points for path in sorted(photos.iterdir())])
         np.testing.assert_allclose(points_of(rows_of(out)), expected, atol=0.02)
     assert not np.allclose(points_of(rows_of(tmp_path / "1")), points_of(rows_of(tmp_path / "3")), atol=0.02)
-    said = trigpoint("detect", colour_run.folder, photos, "--looks", 0, "--out", tmp_path / "0")
+    said = trigpoint("detect", colour_run.folder, photos, "--views", 0, "--out", tmp_path / "0")
     assert said.code == 2
-    assert "The number of looks must be between 1 and 16; got 0." in said.err
+    assert "config.views must be between 1 and 16; got 0." in said.err
 
 
 def test_detect_writes_pixels_of_every_image(
@@ -233,7 +234,16 @@ def test_detect_refuses_photos_without_a_face(
     assert names_in(tmp_path / "found") == []
 
 
-@pytest.mark.parametrize("words", [("--box", "4,5,20,30.5"), ("--whole",)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--box", "4,5,20,30.5"),
+        (
+            "--subjects",
+            "whole",
+        ),
+    ],
+)
 def test_detect_may_be_told_where_the_subject_is(
     trigpoint: Call, face_run: Path, photos: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
@@ -300,7 +310,13 @@ def test_images_of_the_frames_size_are_cropped_as_in_training(
     expected = plain.detect(photos / "other" / "00.jpg").points
     np.testing.assert_allclose(points_of(rows[-4:]), expected, atol=0.011)
     for words, box in (
-        (("--whole",), Placement(0, -6, 48, 48)),
+        (
+            (
+                "--subjects",
+                "whole",
+            ),
+            Placement(0, -6, 48, 48),
+        ),
         (("--box", "1,2,20,20"), Placement(1, 2, 20, 20)),
     ):
         out = tmp_path / words[0]
@@ -337,7 +353,7 @@ def test_a_model_of_videos_refuses_loose_images(
     said = trigpoint("detect", run, photos, "--out", tmp_path / "found")
     assert said.refused("looks at frames of a video, told from their background, not at single images: --box")
     assert not (tmp_path / "found").exists()
-    assert trigpoint("detect", run, photos, "--out", tmp_path / "a", "--whole").code == 0
+    assert trigpoint("detect", run, photos, "--out", tmp_path / "a", "--subjects", "whole").code == 0
     assert trigpoint("detect", run, photos, "--out", tmp_path / "b", "--box", "0,0,30,30").code == 0
 
 
@@ -638,7 +654,10 @@ def test_landmarks_of_low_confidence_are_named(
         (["RUN", "videos", "--trails", "5"], "--trails are drawn on the overlay: add --overlay"),
         (["RUN", "videos", "videos2"], "Two videos are called a"),
         (["RUN", "videos", "--box", "1,2,3"], "LEFT,TOP,WIDTH,HEIGHT"),
-        (["RUN", "videos", "--box", "1,2,30,30", "--whole"], "Give --box or --whole, not both"),
+        (
+            ["RUN", "videos", "--box", "1,2,30,30", "--subjects", "whole"],
+            "Give --box or --subjects whole, not both",
+        ),
         (["RUN", "videos", "--keypoints", "nothing.json"], "There is no file nothing.json"),
         (["RUN", "videos", "--keypoints", "five.json"], "five.json was fitted to 5 landmarks"),
         (["FACES", "videos"], "looks for a face on images, not on videos: --box"),
@@ -671,7 +690,16 @@ def test_detect_refuses_bad_words_about_videos(
     assert not list(tmp_path.rglob("*.csv"))
 
 
-@pytest.mark.parametrize("words", [("--whole",), ("--box", "0,0,48,48")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        (
+            "--subjects",
+            "whole",
+        ),
+        ("--box", "0,0,48,48"),
+    ],
+)
 def test_a_model_of_faces_may_be_told_where_they_are_on_a_video(
     trigpoint: Call, face_run: Path, folder: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:

@@ -51,7 +51,7 @@ def test_every_number_comes_with_protocol_landmarks_labels_and_split(evaluate: C
     assert said.code == 0, said.err
     assert "% of the inter-ocular distance" in said.out
     assert f"protocol lmdis: {PROTOCOLS['lmdis'].text}" in said.out
-    assert "K = 5, 1 look at each image, fitted on labels, measured on test of mtfl:" in said.out
+    assert "K = 5, 1 view of each image, fitted on labels, measured on test of mtfl:" in said.out
     assert "12 labels, 4 test images" in said.out
     assert "mean shape" in said.out
     assert "untrained network" in said.out
@@ -160,7 +160,7 @@ def test_labels_are_plain_digits() -> None:
 def test_a_landmark_that_no_test_image_has_is_said_to_be_so() -> None:
     result = {
         "unit": "edge of the crop", "error_percent": 5.0, "baseline_mean_shape_percent": 9.0,
-        "protocol": "lmdis", "protocol_text": "Text.", "landmarks": 5, "looks": 3, "split": "s",
+        "protocol": "lmdis", "protocol_text": "Text.", "landmarks": 5, "views": 3, "split": "s",
         "source": "x", "labels": 3, "test_images": 2,
         "regressor": FEW, "flip_aware": False, "per_landmark": {"nose": 5.0, "tail": None}, "by_labels": [],
     }  # fmt: skip

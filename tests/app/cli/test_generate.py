@@ -248,11 +248,11 @@ TRAIN = ("generate", "train", "digits-7", "threes")
         (("generate", "train", "threes", "threes", "--out", "run"), "it has no config.json."),
         ((*TRAIN, "--out", "run", "--resume", "--overwrite"), "give one of them."),
         ((*TRAIN, "--out", "run", "--threads", "0"), "--threads must be at least 1; got 0."),
-        ((*TRAIN, "--out", "run", "--steps", "0"), "generator.steps must be at least 1; got 0."),
-        ((*TRAIN, "--out", "run", "--seed", "-1"), "generator.seed must be at least 0; got -1."),
-        ((*TRAIN, "--out", "run", "--set", "gamma"), "--set takes name=value, such as gamma=0.7;"),
-        ((*TRAIN, "--out", "run", "--set", "nose=1"), "a generator has no value 'nose';"),
-        ((*TRAIN, "--out", "run", "--set", "gamma=2"), "generator.gamma must be at most 1; got 2.0."),
+        ((*TRAIN, "--out", "run", "--steps", "0"), "steps must be between 1 and 1000000000; got 0."),
+        ((*TRAIN, "--out", "run", "--seed", "-1"), "seed must be between 0 and 2147483647; got -1."),
+        ((*TRAIN, "--out", "run", "--set", "gamma"), "--set takes name=value, such as seed=3; got"),
+        ((*TRAIN, "--out", "run", "--set", "nose=1"), "there is no value 'nose'; there are latent, width,"),
+        ((*TRAIN, "--out", "run", "--set", "gamma=2"), "generator.gamma must be between 0 and 1; got 2.0."),
         ((*TRAIN, "--out", "run", "--preset", "paper"), "generator.decoder must give an image of 28 pixels"),
         ((*TRAIN, "--out", "run", "--set", "decoder=| 8 |"), "must end in 'out'."),
         ((*TRAIN, "--out", "a.png"), "a.png is a file; --out names a folder."),
@@ -288,7 +288,7 @@ def test_a_run_that_exists_is_replaced_only_when_asked(
     shutil.copytree(generator_run.folder, place / "run")
     words = (*TRAIN, "--out", "run", "--threads", 1, "--steps", 1)
     assert trigpoint(*words, "--set", *SMALL).refused("run already holds")
-    assert trigpoint(*words, "--overwrite", "--set", "steps=0").refused("steps must be at least 1")
+    assert trigpoint(*words, "--overwrite", "--set", "steps=0").refused("steps must be between 1 and")
     assert GeneratorRun(Path("run")).model_file.read_bytes() == generator_run.model_file.read_bytes()
     assert trigpoint(*words, "--overwrite", "--set", *SMALL).code == 0
     assert GeneratorRun(Path("run")).settings().steps == 1

@@ -88,7 +88,7 @@ def busy() -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def untrained(colour_run: Run, tmp_path_factory: pytest.TempPathFactory) -> GeneratorRun:
-    """What `trigpoint generate train` leaves, but not trained; for the model of colour_run. Do not change it."""
+    """What `trigpoint generate train` leaves, but untrained, for the model of colour_run. Leave it."""
     run = GeneratorRun(tmp_path_factory.mktemp("generator") / "run")
     settings = GeneratorConfig(latent=8, width=8, critic_width=8, critic_hidden=8)
     run.begin(settings, ["photos"], colour_run)

@@ -26,6 +26,7 @@ from trigpoint.core.sources import figures
 from trigpoint.learning.checkpoint import load_tensors
 from trigpoint.learning.data import flows
 from trigpoint.learning.training import loop, schedule
+from trigpoint.learning.training.stages import discover
 
 Call = Callable[..., Any]  # the fixture `trigpoint`
 
@@ -108,7 +109,7 @@ def test_options_of_videos_reach_the_config_and_the_images(train: Call, videos: 
     said = train(videos, *options)
     assert said.code == 0, said.err
     run = Run(tmp_path / "run")
-    assert run.config().video == VideoConfig(2, 6, (0, 4, 64.5, 40), "grey", True)
+    assert run.config().video == VideoConfig(2, 6, (0, 4, 64.5, 40), (80, 48), "grey", True)
     assert run.summary()["train_images"] == 12
     assert run.summary()["temporal"]["frames"] == 20  # measured on frames that follow each other
     with np.load(run.samples_file) as kept:
@@ -123,7 +124,7 @@ def test_a_resumed_run_samples_as_it_did(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "split", break_off)
+        patch.setattr(loop, "Session", break_off)
         assert train(videos, "--frames", 5, "--crop", "0,0,48,48").code == 1
     said = trigpoint("train", "--out", tmp_path / "run", "--resume", "--threads", 1)
     assert said.code == 0, said.err
@@ -146,8 +147,8 @@ def test_a_video_that_cannot_be_read_is_named(train: Call, videos: Path, tmp_pat
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--every", 0), "video.every must be at least 1; got 0"),
-        (("--frames", -1), "video.frames must be at least 0; got -1"),
+        (("--every", 0), "config.video.every must be between 1 and 1000000000; got 0"),
+        (("--frames", -1), "config.video.frames must be between 0 and 1000000000; got -1"),
         (("--crop", "1,2,3"), "A box is LEFT,TOP,WIDTH,HEIGHT in pixels; got '1,2,3'"),
         (("--crop", "0,0,0,9"), "A box is at least one pixel wide and high"),
         (("--crop", "0,0,inf,9"), "A box is at least one pixel wide and high"),
@@ -272,18 +273,18 @@ def test_an_interrupted_flow_goes_on(
 def test_a_model_is_trained_further_gently(name: str) -> None:
     """The last weights of its losses, all warps, a quarter of its rate, a third of its length."""
     first = preset(name)
-    config = api.further(first)
+    config = schedule.further(first)
     last = first.train.steps
     assert config.train.steps == last // 3
     assert config.train.learning_rate == pytest.approx(first.train.learning_rate / 4)
     for step in (0, 1, config.train.steps - 1):
-        assert schedule.weights(config, step) == pytest.approx(schedule.weights(first, last))
+        assert discover.weights(config, step) == pytest.approx(discover.weights(first, last))
     assert schedule.landmark_share(config, 1) == schedule.landmark_share(first, last)
     assert (config.model, config.warp, config.video, config.fit) == (
         first.model, first.warp, first.video, first.fit
     )  # fmt: skip
     assert replace(config.losses, recon=first.losses.recon, eqv=first.losses.eqv) == first.losses
-    assert api.further(with_steps(first, 2)).train.steps == 1
+    assert schedule.further(with_steps(first, 2)).train.steps == 1
 
 
 def test_from_starts_with_the_model_s_weights(
@@ -342,9 +343,9 @@ def test_from_a_model_that_is_not_finished_or_does_not_fit_loses_no_run(
 
 
 def test_from_python(colour_run: Run, photos: Path, tmp_path: Path) -> None:
-    run = api.train(photos, tmp_path / "run", start=colour_run.folder, steps=2, threads=1)
+    run = api.train(photos, tmp_path / "run", start=colour_run.folder, steps=2)
     assert run.finished
-    assert run.config() == with_steps(api.further(colour_run.config()), 2)
+    assert run.config() == with_steps(schedule.further(colour_run.config()), 2)
     with pytest.raises(TrigpointError, match="keeps its landmarks and its config"):
         api.train(photos, tmp_path / "other", start=colour_run.folder, landmarks=3)
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from trigpoint import api
+from trigpoint.app.cli import main
 from trigpoint.app.report import write_report
-from trigpoint.app.report.text import cautions, closing_words, verdict_counts
+from trigpoint.app.report.text import cautions, closing_words, model_card, verdict_counts
 from trigpoint.core.runs import Run
 
 
@@ -82,3 +86,41 @@ def test_a_run_of_before_has_its_words_and_report_too(tiny_run: Run, tmp_path: P
     run.summary_file.write_text(json.dumps(summary))
     assert write_report(run).is_file()
     assert "5 landmarks" in closing_words(run)
+
+
+@pytest.mark.parametrize(
+    ("stage", "settings"),
+    [
+        (None, {"preset": "tiny-3"}),
+        ("discover", {"start": "RUN", "values": ["train.seed=3", "train.optimiser=muon"]}),
+        ("distill", {"start": "RUN", "landmarks": 3, "values": ["warp.rotation=5"]}),
+        ("draw", {"start": "digits-7"}),
+        ("edit", {"start": "RUN"}),
+    ],
+)
+def test_the_command_of_a_model_card_makes_the_same_model(
+    tiny_run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str | None,
+    settings: dict[str, Any],
+) -> None:
+    settings = {**settings, "start": str(tiny_run.folder)} if settings.get("start") == "RUN" else settings
+    few = ["train.recalibration_images=16", *settings.pop("values", ())]
+    run = api.train("digits:3", tmp_path / "run", steps=3, stage=stage, values=few, **settings)
+    assert model_card(run) == (run.folder / "README.md").read_text()
+    words = shlex.split(re.findall("Repeat it: `trigpoint (.*)`", model_card(run))[0])
+    monkeypatch.chdir(run.folder)
+    assert main([*words, "--threads", "1"]) == 0
+    again = Run(run.folder / "RUN")
+    assert again.config() == run.config()
+    assert again.model_file.read_bytes() == run.model_file.read_bytes()
+
+
+def test_a_model_card_does_without_the_model_that_was_gone_on_from(tiny_run: Run, tmp_path: Path) -> None:
+    before, out = tmp_path / "before", tmp_path / "run"
+    shutil.copytree(tiny_run.folder, before)
+    run = api.train("digits:3", out, steps=1, stage="edit", start=before)
+    shutil.rmtree(before)
+    command = f"trigpoint train digits:3 --out RUN --from {before} --stage edit --steps 1"
+    assert f"Repeat it: `{command}`." in model_card(run)

@@ -32,7 +32,7 @@ def small(monkeypatch: pytest.MonkeyPatch, micro: Config) -> None:
 
 
 def settings(tmp_path: Path, **changes: object) -> Settings:
-    plain = Settings("digits:3", tmp_path / "out", compact=True, steps=3, values=SMALL, threads=1)
+    plain = Settings("digits:3", tmp_path / "out", compact=True, steps=3, values=SMALL)
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 

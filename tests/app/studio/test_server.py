@@ -36,6 +36,7 @@ from trigpoint.core.geometry import extract, fit_box
 from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.palette import colours, hexadecimal
 from trigpoint.core.sources.images import read_image
+from trigpoint.learning.backends.pytorch import TorchBackend
 from trigpoint.learning.editing.editor import Code, Editor
 from trigpoint.learning.editing.photo import put_back
 from trigpoint.learning.generation.networks import Adversaries
@@ -229,7 +230,7 @@ def test_maps_glow_where_the_detector_sees_landmarks(served: Any, editor: Editor
     square = extract(picture(6), code.place, 32)
     tensor = torch.from_numpy(square.astype(np.float32) / 255).permute(2, 0, 1)[None]
     with torch.inference_mode():
-        maps = editor.predictor.model.detect(tensor).maps[0, :-1].numpy()
+        maps = editor.predictor.backend.model.detect(tensor).maps[0, :-1].numpy()
     cells = maps.shape[1]
     inside = slice(round(cells * 4 / 40), cells - round(cells * 4 / 40))  # 32 pixels in a padded 40
     glow = np.clip(np.einsum("khw,kc->hwc", maps[:, inside, inside], np.array(colours(4), float)), 0, 255)
@@ -254,7 +255,7 @@ def test_the_appearance_of_another_image(served: Any, editor: Editor, share: flo
 
 
 def test_a_model_without_descriptors_says_so(serve: Callable[..., Any], micro: Config) -> None:
-    grey = Editor(Predictor(Autoencoder(micro.model, seed=3), micro))
+    grey = Editor(Predictor(TorchBackend(Autoencoder(micro.model, seed=3)), micro))
     with serve(Studio(grey)) as served:
         assert served.ask("/api/model").json["descriptors"] is False
         (number, code), (other, _) = opened(served, 7), opened(served, 8)
@@ -426,7 +427,7 @@ def test_the_generator_draws_odd_landmarks(inventive: Any, sampler: Sampler, lan
 
 
 def test_a_grey_generator_s_picture_has_three_channels(serve: Callable[..., Any], micro: Config) -> None:
-    predictor = Predictor(Autoencoder(micro.model, seed=3), micro)
+    predictor = Predictor(TorchBackend(Autoencoder(micro.model, seed=3)), micro)
     settings = GeneratorConfig(latent=8, width=8, critic_width=8)
     grey = Sampler(Adversaries(settings, micro.model).generator, predictor, settings)
     with serve(Studio(Editor(predictor), sampler=grey)) as served:

@@ -1,4 +1,4 @@
-"""The presets against the paper's tables (appendix F.1 and F.4), its layers and its sizes."""
+"""The presets against the paper's tables (appendix G.1 and G.4), its layers and its sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trigpoint.learning.model.autoencoder import Autoencoder
 
 K = 1000
 
-# Appendix F.4: landmarks, learning rate decays, first reconstruction weight, its two increases,
+# Appendix G.4: landmarks, learning rate decays, first reconstruction weight, its two increases,
 # concentration, separation bandwidth and weight, equivariance, C. Shoes: printed as 20K, read 200K.
 HYPER_PARAMETERS = {
     "celeba-10": (10, (100 * K, 200 * K), 0.01, (100 * K, 200 * K), 100, 0.06, 16, 1e4, 8),
@@ -32,7 +32,7 @@ HYPER_PARAMETERS = {
     "human-16": (16, (100 * K, 200 * K), 0.1, (100 * K, 200 * K), 100, 0.06, 20, 1e4, 8),
 }
 
-# Appendix F.1: image edge, padded edge.
+# Appendix G.1: image edge, padded edge.
 SIZES = {
     "celeba": (80, 96),
     "aflw": (80, 96),
@@ -116,7 +116,7 @@ def test_training_is_that_of_the_paper(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAPER_PRESETS)
 def test_warps_are_those_of_the_paper(name: str) -> None:
-    """Appendix F.3, with the release's scaling and half the printed jitter."""
+    """Appendix G.3, with the release's scaling and half the printed jitter."""
     warp = preset(name).warp
     assert (warp.translation, warp.rotation, warp.scaling, warp.grid) == (0.15, 10.0, 1.25, 7)
     assert (warp.grid_jitter, warp.landmark_jitter, warp.landmark_share) == (0.05, 0.025, 0.3)
@@ -292,7 +292,7 @@ def test_an_hour_is_compact_for_longer() -> None:
 
 def test_every_preset_looks_once() -> None:
     names = [*PAPER_PRESETS, "compact-10", "hour-30", "detail-10", "tiny-7"]
-    assert {preset(name).looks for name in names} == {1}
+    assert {preset(name).views for name in names} == {1}
 
 
 def test_every_preset_but_detail_keeps_to_the_losses_of_the_paper() -> None:

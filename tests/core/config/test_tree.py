@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
 
+from trigpoint.core.config.generator import GeneratorConfig
 from trigpoint.core.config.presets import PAPER_PRESETS, preset
 from trigpoint.core.config.tree import (
     MAX_LANDMARKS,
@@ -45,7 +47,7 @@ def test_round_trip_of_every_preset(name: str) -> None:
 def test_to_dict_is_plain_and_complete() -> None:
     """Only JSON types, and a changed leaf is seen."""
     tree = to_dict(replace(Config(), fit="crop"))
-    assert set(tree) == {"model", "losses", "warp", "train", "video", "preset", "fit", "looks"}
+    assert set(tree) == {"model", "losses", "warp", "train", "video", "preset", "fit", "views"}
     assert tree["fit"] == "crop"
     assert tree["train"]["landmark_points_at"] == [1154, 2308]
 
@@ -320,3 +322,23 @@ def test_a_wrong_value_is_quoted_in_part(tmp_path: Path) -> None:
 def test_load_config_names_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(TrigpointError, match=r"absent\.json"):
         load_config(tmp_path / "absent.json")
+
+
+def numbers(kind: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every number of a config, and what its field is annotated with."""
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        if is_dataclass(inner):
+            yield from numbers(inner, f"{path}{name}.")
+        elif inner in (int, float) or (get_origin(inner) is tuple and get_args(inner)[0] is int):
+            yield f"{path}{name}", hint
+
+
+@pytest.mark.parametrize("kind", [Config, GeneratorConfig])
+def test_every_number_has_bounds(kind: Any) -> None:
+    unbounded = [path for path, hint in numbers(kind) if get_origin(hint) is not Annotated]
+    assert not unbounded
+
+
+def test_a_negative_weight_of_a_loss_is_refused() -> None:
+    assert "config.losses.sep must be at least 0; got -16" in refusal("losses.sep=-16")

@@ -17,7 +17,7 @@ from trigpoint.core.inference import images
 from trigpoint.core.inference.images import Wanted, detect_images, overlay_names
 from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.sources.images import read_image
-from trigpoint.core.subjects import FINDERS
+from trigpoint.core.subjects import DETECTORS
 
 Pixels = NDArray[np.uint8]
 
@@ -39,13 +39,13 @@ def points_of(rows: list[dict[str, str]], name: str, subject: int) -> NDArray[np
 
 @pytest.fixture
 def finding(predictor: Predictor, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Predictor]:
-    """The same model with a finder: how many subjects it finds is the image's first value, up to 3."""
+    """The same model with a detector of as many subjects as the image's first value says, up to 3."""
 
     def squares(image: Pixels) -> list[Placement]:
         return [Placement(3 + 12 * i, 2 + 3 * i, 20, 20) for i in range(int(image[0, 0, 0]))]
 
-    monkeypatch.setitem(FINDERS, "square", squares)
-    return lambda: Predictor(predictor.model, predictor.config, "square", ("a", "b", "c", "d"))
+    monkeypatch.setitem(DETECTORS, "square", squares)
+    return lambda: Predictor(predictor.backend, predictor.config, "square", ("a", "b", "c", "d"))
 
 
 def holding(seed: int, subjects: int) -> Pixels:
@@ -122,22 +122,22 @@ def test_overlays_show_every_subject_and_images_without_one(
                 assert changed[int(y), int(x)]
 
 
-def test_where_the_subject_is_what_the_source_says_counts_first(
+def test_where_the_subject_is_the_box_that_was_given_counts_first(
     finding: Callable[..., Predictor], make_source: Callable, tmp_path: Path
 ) -> None:
-    """Then the box that was given, then the finder, then the whole image."""
+    """Then what the source says, then the subject detector, then the whole image."""
     predictor = finding()
     image = holding(0, 2)
     own, given = Placement(5, 5, 30, 30), Placement(10, 0, 25, 25)
     source = make_source([image, image], boxes={0: own})
     detect_images(predictor, source, Wanted(tmp_path / "given"), box=given)
     rows = rows_of(tmp_path / "given")
-    np.testing.assert_allclose(points_of(rows, "fake-0", 0), predictor.detect(image, own).points, atol=0.011)
-    np.testing.assert_allclose(
-        points_of(rows, "fake-1", 0), predictor.detect(image, given).points, atol=0.011
-    )
+    for name in ("fake-0", "fake-1"):
+        np.testing.assert_allclose(
+            points_of(rows, name, 0), predictor.detect(image, given).points, atol=0.011
+        )
     assert len(rows) == 8
-    outcome = detect_images(predictor, source, Wanted(tmp_path / "whole"), whole=True)
+    outcome = detect_images(predictor, source, Wanted(tmp_path / "whole"), subjects="whole")
     rows = rows_of(tmp_path / "whole")
     np.testing.assert_allclose(points_of(rows, "fake-0", 0), predictor.detect(image, own).points, atol=0.011)
     np.testing.assert_allclose(points_of(rows, "fake-1", 0), predictor.detect(image).points, atol=0.011)
@@ -157,7 +157,7 @@ def test_an_image_that_the_box_lies_outside_of_is_skipped(
         detect_images(predictor, make_source(images), Wanted(tmp_path / "none"), box=Placement(90, 5, 5, 5))
 
 
-def test_a_model_without_a_finder_looks_at_the_whole_image(
+def test_a_model_without_a_subject_detector_looks_at_the_whole_image(
     predictor: Predictor, make_source: Callable, tmp_path: Path
 ) -> None:
     image = picture(4)
@@ -180,7 +180,8 @@ def test_no_subject_anywhere_is_refused_and_leaves_no_file(
     finding: Callable[..., Predictor], make_source: Callable, tmp_path: Path, count: int, words: str
 ) -> None:
     source = make_source([holding(i, 0) for i in range(count)])
-    with pytest.raises(TrigpointError, match=f"No square was found {words} says where it is, --whole"):
+    told = f"No square was found {words} says where it is, --subjects whole"
+    with pytest.raises(TrigpointError, match=told):
         detect_images(finding(), source, Wanted(tmp_path, overlay=True))
     assert list(tmp_path.iterdir()) == []
 

@@ -20,6 +20,7 @@ from trigpoint.core.inference.inputs import pixels_of
 from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.runs import Run
 from trigpoint.core.sources.images import read_image
+from trigpoint.learning.backends.pytorch import TorchBackend
 from trigpoint.learning.editing.editor import Editor
 from trigpoint.learning.model.autoencoder import Autoencoder
 
@@ -36,7 +37,9 @@ def trained_on(micro: Config) -> Callable[..., Predictor]:
     """A model that was trained on frames prepared in some way."""
 
     def make(**video: Any) -> Predictor:
-        return Predictor(Autoencoder(micro.model, seed=2), replace(micro, video=VideoConfig(**video)))
+        return Predictor(
+            TorchBackend(Autoencoder(micro.model, seed=2)), replace(micro, video=VideoConfig(**video))
+        )
 
     return make
 
@@ -288,18 +291,18 @@ def test_what_is_no_model_is_refused(model: Any) -> None:
         trigpoint.load(model)
 
 
-@pytest.mark.parametrize("looks", ["3", 1.5, True])
-def test_looks_are_a_whole_number(looks: Any) -> None:
-    with pytest.raises(TrigpointError, match="looks must be a whole number; got"):
-        trigpoint.load("digits-7", looks=looks)
+@pytest.mark.parametrize("views", ["3", 1.5, True])
+def test_views_are_a_whole_number(views: Any) -> None:
+    with pytest.raises(TrigpointError, match="views must be a whole number; got"):
+        trigpoint.load("digits-7", views=views)
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         ("source", None), ("source", 3), ("source", [1, 2]), ("source", np.zeros((2, 3))), ("out", None),
-        ("landmarks", "10"), ("landmarks", 2.5), ("preset", 3), ("steps", "5"), ("config", {}),
-        ("values", "train.steps=3"), ("values", None), ("threads", 1.5),
+        ("landmarks", "10"), ("landmarks", 2.5), ("preset", 3), ("preset", {}), ("steps", "5"),
+        ("values", "train.steps=3"), ("values", None), ("existing", None), ("existing", "replace"),
     ],
 )  # fmt: skip
 def test_arguments_of_train_are_checked_before_anything_is_written(

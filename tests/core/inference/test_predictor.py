@@ -20,14 +20,15 @@ from trigpoint.core.inference.predictor import Predictor, find_model
 from trigpoint.core.runs import Run
 from trigpoint.core.sources.digits import Digits
 from trigpoint.core.sources.images import to_channels
-from trigpoint.learning.data.prepared import to_tensor
+from trigpoint.learning.backends.pytorch import TorchBackend
 from trigpoint.learning.model.autoencoder import Autoencoder
 from trigpoint.learning.model.views import look
+from trigpoint.learning.tensors import to_tensor
 
 
 @pytest.fixture(scope="module")
 def grey(micro: Config) -> Predictor:
-    return Predictor(Autoencoder(micro.model, seed=2), micro)
+    return Predictor(TorchBackend(Autoencoder(micro.model, seed=2)), micro)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def test_points_are_pixels_of_the_caller_s_image(colour: Predictor) -> None:
     seen = extract(image, fit_box(90, 40, "pad"), 32)
     tensor = torch.from_numpy(seen.copy()).permute(2, 0, 1)[None].float() / 255
     with torch.inference_mode():
-        units = colour.model.detect(tensor).landmarks[0].double().numpy()
+        units = colour.backend.model.detect(tensor).landmarks[0].double().numpy()
     np.testing.assert_allclose(found.points, units * 90 - (0, 25), atol=1e-3)
     assert found.points.shape == (4, 2)
     assert found.points.dtype == np.float64
@@ -81,7 +82,7 @@ def test_a_box_may_reach_beyond_the_image(colour: Predictor) -> None:
 
 @pytest.mark.parametrize("fit", ["pad", "crop", "stretch"])
 def test_images_are_made_square_as_in_training(micro: Config, fit: str) -> None:
-    predictor = Predictor(Autoencoder(micro.model, seed=2), replace(micro, fit=fit))  # type: ignore[arg-type]
+    predictor = Predictor(TorchBackend(Autoencoder(micro.model, seed=2)), replace(micro, fit=fit))  # type: ignore[arg-type]
     image = image_of(80, 50, 1)
     found = predictor.detect(image)
     box = {
@@ -165,7 +166,7 @@ def test_a_loaded_model_is_the_saved_one(tiny_run: Run) -> None:
     predictor = Predictor.load(tiny_run.folder)
     assert predictor.landmarks == 5
     assert predictor.config == tiny_run.config()
-    assert not predictor.model.training
+    assert not predictor.backend.model.training
     digit = image_of(28, 28, 1)
     np.testing.assert_array_equal(
         predictor.detect(digit).points, Predictor.load(str(tiny_run.folder)).detect(digit).points
@@ -202,43 +203,41 @@ def test_a_damaged_model_is_refused(tiny_run: Run, colour_run: Run, tmp_path: Pa
         Predictor.load(run.folder)
 
 
-def test_a_model_looks_as_often_as_its_config_says(tiny_run: Run, tmp_path: Path) -> None:
-    """Three looks at a digit are those of `look`, in pixels of the image; one look is the detector's own."""
+def test_a_model_takes_as_many_views_as_its_config_says(tiny_run: Run, tmp_path: Path) -> None:
+    """Three views of a digit are those of `look`, in pixels of the image; one view is the detector's own."""
     run = Run(tmp_path / "run")
     shutil.copytree(tiny_run.folder, run.folder)
     shape = run.shape()
     assert shape is not None
-    once, thrice = Predictor.load(run.folder), Predictor.load(run.folder, looks=3)
-    assert (once.looks, thrice.looks) == (1, 3)
+    once, thrice = Predictor.load(run.folder), Predictor.load(run.folder, views=3)
+    assert (once.backend.views, thrice.backend.views) == (1, 3)
     digit = Digits().image(7)
     square, _ = once.prepare(digit)
     tensor = to_tensor(square[None])
     with torch.inference_mode():
-        expected, trust = look(once.model, tensor, torch.tensor(shape), 3)
-        alone = once.model.detect(tensor).landmarks
+        expected, confidence = look(once.backend.model, tensor, torch.tensor(shape), 3)
+        alone = once.backend.model.detect(tensor).landmarks
     found = thrice.detect(digit)
     np.testing.assert_allclose(found.points, 28 * expected[0].double().numpy(), atol=1e-4)
-    np.testing.assert_allclose(found.confidence, trust[0].double().numpy(), atol=1e-6)
-    np.testing.assert_allclose(once.glance(square[None]), alone.double().numpy(), atol=1e-6)
-    np.testing.assert_allclose(thrice.glance(square[None]), alone.double().numpy(), atol=1e-6)
+    np.testing.assert_allclose(found.confidence, confidence[0].double().numpy(), atol=1e-6)
+    np.testing.assert_allclose(once.backend.detect_once(square[None]), alone.double().numpy(), atol=1e-6)
+    np.testing.assert_allclose(thrice.backend.detect_once(square[None]), alone.double().numpy(), atol=1e-6)
     assert np.abs(found.points - once.detect(digit).points).max() > 1e-3
 
 
-def test_a_model_without_a_mean_shape_looks_once(micro: Config, tiny_run: Run, tmp_path: Path) -> None:
-    assert Predictor(Autoencoder(micro.model), replace(micro, looks=3)).looks == 1
+def test_a_model_without_a_mean_shape_takes_one_view(micro: Config, tiny_run: Run, tmp_path: Path) -> None:
+    assert TorchBackend(Autoencoder(micro.model), views=3).views == 1
     run = Run(tmp_path / "run")
     shutil.copytree(tiny_run.folder, run.folder)
     meta = run.meta()
     del meta["shape"]
     run.config_file.write_text(json.dumps(meta))
-    assert Predictor.load(run.folder, looks=1).looks == 1
-    with pytest.raises(
-        TrigpointError, match=r"does not know its mean shape, so it cannot look more than once"
-    ):
-        Predictor.load(run.folder, looks=3)
+    assert Predictor.load(run.folder, views=1).backend.views == 1
+    with pytest.raises(TrigpointError, match="does not know its mean shape, so it cannot take several views"):
+        Predictor.load(run.folder, views=3)
 
 
-@pytest.mark.parametrize("looks", [0, -1, 17])
-def test_an_impossible_number_of_looks_is_refused(tiny_run: Run, looks: int) -> None:
-    with pytest.raises(TrigpointError, match=rf"looks must be between 1 and 16; got {looks}"):
-        Predictor.load(tiny_run.folder, looks=looks)
+@pytest.mark.parametrize("views", [0, -1, 17])
+def test_an_impossible_number_of_views_is_refused(tiny_run: Run, views: int) -> None:
+    with pytest.raises(TrigpointError, match=rf"views must be between 1 and 16; got {views}"):
+        Predictor.load(tiny_run.folder, views=views)

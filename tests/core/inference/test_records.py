@@ -28,6 +28,7 @@ from trigpoint.core.inference.videos import Outputs, detect_video, plan
 from trigpoint.core.keypoints import KeypointMap
 from trigpoint.core.sources.annotated import LandmarkTable
 from trigpoint.core.sources.folder import Folder
+from trigpoint.learning.backends.pytorch import TorchBackend
 from trigpoint.learning.model.autoencoder import Autoencoder
 
 Pixels = NDArray[np.uint8]
@@ -63,11 +64,11 @@ def write_video(path: Path, count: int = 5) -> Path:
 
 def another(predictor: Predictor) -> Predictor:
     """The same networks with other weights."""
-    return Predictor(Autoencoder(predictor.config.model, seed=9), predictor.config)
+    return Predictor(TorchBackend(Autoencoder(predictor.config.model, seed=9)), predictor.config)
 
 
 def like(predictor: Predictor, **values: Any) -> Predictor:
-    return Predictor(predictor.model, predictor.config, **values)
+    return Predictor(predictor.backend, predictor.config, **values)
 
 
 @pytest.fixture
@@ -114,12 +115,13 @@ def test_finished_images_are_not_looked_at_again(
     assert (out / TABLE).read_bytes() == table
 
 
+WHOLE = {"subjects": "whole"}
 CHANGES: dict[str, tuple[Callable[[Predictor], Predictor], dict[str, Any], str]] = {
     "model": (another, {}, "by another model"),
     "names": (lambda one: like(one, names=("a", "b", "c", "d")), {}, "with other names of the landmarks"),
-    "finder": (lambda one: like(one, finder="face"), {"whole": True}, "prepares images in another way"),
+    "subject": (lambda one: like(one, subject="face"), WHOLE, "prepares images in another way"),
     "box": (like, {"box": Placement(1, 2, 30, 30)}, r"with other options \(--box\)"),
-    "whole": (like, {"whole": True}, r"with other options \(--whole\)"),
+    "subjects": (like, WHOLE, r"with other options \(--subjects\)"),
     "keypoints": (like, {"keypoints": maps(0.5)}, "with other keypoints"),
 }
 
@@ -150,9 +152,9 @@ def test_a_converted_file_is_the_same_model(predictor: Predictor, photos: Path, 
     detect(predictor, photos, tmp_path / "out")
     copied = Autoencoder(predictor.config.model, seed=3)
     state = {name: value.clone(memory_format=torch.preserve_format) for name, value in
-             reversed(predictor.model.state_dict().items())}  # fmt: skip
+             reversed(predictor.backend.model.state_dict().items())}  # fmt: skip
     copied.load_state_dict(state)
-    assert detect(Predictor(copied, predictor.config), photos, tmp_path / "out").images == 0
+    assert detect(Predictor(TorchBackend(copied), predictor.config), photos, tmp_path / "out").images == 0
 
 
 def test_new_images_are_added_to_the_table(

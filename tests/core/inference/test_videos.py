@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import av
 import numpy as np
@@ -127,7 +127,7 @@ def test_all_formats_at_once_with_their_names(predictor: Predictor, tmp_path: Pa
     video = make_video(tmp_path / "a.b.mkv", frames_of(6))
     wanted = Outputs(tmp_path / "out", ("csv", "dlc", "h5", "coco", "slp", "csv"), overlay=True)
     names = ("nose", "ear", "2", "tail")
-    detect_video(Predictor(predictor.model, predictor.config, names=names), video, wanted, "a")
+    detect_video(Predictor(predictor.backend, predictor.config, names=names), video, wanted, "a")
     assert names_in(tmp_path / "out") == [
         "a.b.coco.json", "a.b.csv", "a.b.dlc.csv", "a.b.dlc.h5", "a.b.overlay.mp4",
         "a.b.record.json", "a.b.slp",
@@ -146,7 +146,7 @@ def test_a_crop_takes_the_place_of_the_model_s_own(predictor: Predictor, tmp_pat
 
 def with_video(predictor: Predictor, **values: Any) -> Predictor:
     config = replace(predictor.config, video=replace(predictor.config.video, **values))
-    return Predictor(predictor.model, config)
+    return Predictor(predictor.backend, config)
 
 
 def test_the_model_s_own_region_is_used(predictor: Predictor, tmp_path: Path) -> None:
@@ -630,6 +630,9 @@ class Pointing:
     class Config:
         class video:  # noqa: N801  # as in the config
             crop, background, follow = (), "keep", False
+
+    class backend:  # noqa: N801
+        versions: ClassVar[dict[str, str]] = {}
 
     config, names = Config, ("0",)
 

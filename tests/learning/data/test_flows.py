@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import av
 import cv2
@@ -21,16 +22,18 @@ from trigpoint.core.errors import TrigpointError, UnreadableImage
 from trigpoint.core.geometry import Placement
 from trigpoint.core.runs import Run
 from trigpoint.core.sources import figures, open_source
-from trigpoint.core.sources.base import Annotations, Attributes
+from trigpoint.core.sources.base import Source
 from trigpoint.core.sources.video import Videos
-from trigpoint.learning import losses
+from trigpoint.learning import losses, tensors
 from trigpoint.learning.data import flows as module
 from trigpoint.learning.data.flows import FINER, INTERVAL, Flows, Pairs, prepare_flows
-from trigpoint.learning.data.prepared import Prepared, prepare, to_tensor
+from trigpoint.learning.data.prepared import Prepared, prepare
+from trigpoint.learning.devices import generator_of
 from trigpoint.learning.model.autoencoder import Autoencoder
+from trigpoint.learning.tensors import to_tensor
 from trigpoint.learning.training import loop, schedule
-from trigpoint.learning.training.speed import matrix_product_gflops
-from trigpoint.learning.training.step import generator_of, step_losses
+from trigpoint.learning.training.stages import Batch
+from trigpoint.learning.training.stages.discover import STAGE, Targets
 from trigpoint.learning.warps import flow as warps
 from trigpoint.learning.warps.tps import RandomTPS
 
@@ -38,7 +41,7 @@ WITH_FLOW = ("warp.flow_share=0.5", "losses.flow_prefer=100")
 
 
 @dataclass
-class Shown:
+class Shown(Source):
     """Frames of videos from lists; None stands for one that cannot be read."""
 
     frames: Sequence[NDArray[np.uint8] | None]
@@ -46,8 +49,6 @@ class Shown:
     reads: list[int] = field(default_factory=list)
     words: tuple[str, ...] = ("shown",)
     description: str = "shown"
-    annotations: Annotations | None = None
-    attributes: Attributes | None = None
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -236,24 +237,23 @@ def test_a_file_of_more_images_is_not_believed(micro_colour: Config, tmp_path: P
 
 def test_pairs_are_ten_frames_apart_in_the_order_of_the_batch(micro_colour: Config, tmp_path: Path) -> None:
     images, flows = prepared(shown(), micro_colour, tmp_path)
-    rows = np.array([17, 3, 12, 7, 10, 12])
-    pairs = flows.pairs(images, rows)
-    ordered = [3, 7, 10, 12, 12, 17]
-    torch.testing.assert_close(images.batch(rows), to_tensor(np.asarray(images.pixels[ordered])))
-    assert pairs.known.tolist() == [False, False, True, True, True, True]
-    held = [3, 7, 0, 2, 2, 7]  # of an image without an earlier one: itself
+    rows = [17, 3, 12, 7, 10, 12]
+    pairs = flows.pairs(images, np.array(rows))
+    torch.testing.assert_close(images.batch(np.array(rows)), to_tensor(np.asarray(images.pixels[rows])))
+    assert pairs.known.tolist() == [True, False, True, False, True, True]
+    held = [7, 3, 2, 7, 0, 2]  # of an image without an earlier one: itself
     torch.testing.assert_close(pairs.earlier, to_tensor(np.asarray(images.pixels[held])))
     size = micro_colour.model.image_size
     assert pairs.flow.shape == (6, 2, size, size)
     assert pairs.flow.dtype == torch.float32
-    for number, row in enumerate(ordered):
+    for number, row in enumerate(rows):
         if row >= 10:
             first, second = (
                 torch.from_numpy(np.array(flows.fields[r], np.float32)).permute(2, 0, 1)[None]
                 for r in (row, row - 5)
             )
             torch.testing.assert_close(pairs.flow[number], warps.compose(first, second)[0])
-    assert not pairs.flow[0].any()  # nothing is known of the first five frames
+    assert not pairs.flow[1].any()  # nothing is known of the first five frames
 
 
 def test_a_video_s_flow_leads_along_its_true_motion(
@@ -315,7 +315,11 @@ def with_share(config: Config, share: float) -> Config:
 
 
 def losses_of(model: Autoencoder, images: Tensor, config: Config, pairs: Pairs | None, step: int = 3) -> dict:
-    return step_losses(model, images, RandomTPS(config.warp, config.model), config, step, pairs)
+    tps, rows = RandomTPS(config.warp, config.model), np.arange(len(images))
+    none = Prepared(np.empty(0, np.uint8), np.arange(0), {})
+    flows = None if pairs is None else cast(Flows, SimpleNamespace(pairs=lambda *_: pairs))
+    rng = generator_of(config.train.seed, step)
+    return STAGE.loss(model, Batch(images, rows), Targets(tps, none, flows), config, step, rng)
 
 
 @torch.no_grad()
@@ -367,7 +371,7 @@ def test_a_share_of_the_samples_is_compared_through_flow(micro: Config) -> None:
     with torch.no_grad():
         now = model.detector(model.pad(images)).landmarks
         warp = tps.draw(now, generator, schedule.landmark_share(config, 3))
-        warped = warp.map(model.detector(geometry.sample(images, warp.pixels)).landmarks)
+        warped = warp.map(model.detector(tensors.sample(images, warp.pixels)).landmarks)
     by_warp = (warped - now).square().sum((1, 2))
     drawn = pairs.known & (torch.rand(8, generator=generator) < 0.5)
     assert 0 < drawn.sum() < 6
@@ -397,7 +401,7 @@ def test_every_weight_learns_from_pairs(kind: str, request: pytest.FixtureReques
     model = Autoencoder(config.model, seed=0)
     images, pairs = pair_of(config, known=[True, False] * 3)
     terms = losses_of(model, images, config, pairs)
-    losses.total(terms, schedule.weights(config, 3)).backward()
+    losses.total(terms, STAGE.weights(config, 3)).backward()
     for name, value in model.named_parameters():
         assert value.grad is not None, name
         assert torch.isfinite(value.grad).all(), name
@@ -409,7 +413,7 @@ def test_the_preference_s_weight_reaches_the_total(micro: Config) -> None:
     model = Autoencoder(config.model, seed=0).eval()
     images, pairs = pair_of(config)
     terms = losses_of(model, images, config, pairs)
-    light, full = (losses.total(terms, schedule.weights(c, 3)).item() for c in (config, heavy))
+    light, full = (losses.total(terms, STAGE.weights(c, 3)).item() for c in (config, heavy))
     assert full - light == pytest.approx(100 * terms["flow"].item(), rel=1e-3)
 
 
@@ -424,9 +428,7 @@ def train(source: Path, out: Path, config: Config, *values: str, resume: bool = 
 @pytest.fixture(scope="module")
 def calm(walker: Path, micro_colour: Config, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished run with flow. Do not change it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "matrix_product_gflops", partial(matrix_product_gflops, 256, 1))
-        return train(walker, tmp_path_factory.mktemp("calm") / "run", micro_colour, *WITH_FLOW)
+    return train(walker, tmp_path_factory.mktemp("calm") / "run", micro_colour, *WITH_FLOW)
 
 
 def test_a_training_with_flow_from_end_to_end(calm: Run, walker: Path) -> None:
@@ -440,7 +442,7 @@ def test_a_training_with_flow_from_end_to_end(calm: Run, walker: Path) -> None:
     assert len(lines) == 6
     for line in lines:
         assert -1 <= line["flow"] <= 0
-        parts = schedule.weights(calm.config(), line["step"] - 1)
+        parts = STAGE.weights(calm.config(), line["step"] - 1)
         weighted = sum(parts[name] * line[name] for name in ("recon", "conc", "sep", "eqv", "flow"))
         assert line["total"] == pytest.approx(weighted, rel=1e-4)
     assert min(line["flow"] for line in lines) < 0

@@ -15,7 +15,9 @@ import pytest
 from trigpoint.core.config.tree import Config
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.geometry import Placement, extract, fit_box
-from trigpoint.learning.data.prepared import prepare, square, to_tensor
+from trigpoint.core.runs import Run
+from trigpoint.learning.data.prepared import prepare, square, training_set
+from trigpoint.learning.tensors import to_tensor
 
 
 @pytest.fixture
@@ -205,3 +207,21 @@ def test_a_very_long_image_does_not_fill_the_memory(make_source: type, micro: Co
     assert (place.width, place.height) == (30_000, 30_000)
     assert (pixels[:13] == 10).all()
     assert (pixels[15:] == 200).all()
+
+
+def test_held_out_images_are_not_trained_on(make_source: type, micro: Config, tmp_path: Path) -> None:
+    images = np.repeat(np.arange(200, dtype=np.uint8), 28 * 28).reshape(200, 28, 28, 1)  # each its own grey
+    run = Run(tmp_path)
+    data = training_set(make_source(list(images)), micro, run, seed=4)
+    assert (len(data.held_out), data.held_out_count, len(data.rows)) == (20, 20, 180)
+    kept = set(data.held_out[:, 0, 0, 0].tolist())
+    assert len(kept) == 20
+    assert kept.isdisjoint(data.images.pixels[data.rows, 0, 0, 0].tolist())
+    np.testing.assert_array_equal(np.load(run.samples_file)["pixels"], data.held_out)
+    assert not np.array_equal(training_set(make_source(list(images)), micro, run, seed=5).rows, data.rows)
+
+
+def test_a_tiny_set_is_trained_on_whole(make_source: type, micro: Config, tmp_path: Path) -> None:
+    data = training_set(make_source([np.zeros((28, 28, 1), np.uint8)] * 20), micro, Run(tmp_path), seed=0)
+    assert data.rows.tolist() == list(range(20))
+    assert (len(data.held_out), data.held_out_count) == (8, 0)

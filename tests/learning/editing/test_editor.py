@@ -16,8 +16,8 @@ from trigpoint.core.errors import TrigpointError
 from trigpoint.core.geometry import Placement, extract, fit_box
 from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.runs import Run
-from trigpoint.core.subjects import FINDERS
-from trigpoint.learning.editing import editor as module
+from trigpoint.core.subjects import DETECTORS
+from trigpoint.learning.backends import pytorch
 from trigpoint.learning.editing.editor import FAR, Code, Editor
 
 PLACE = Placement(0, 0, 100, 100)
@@ -56,7 +56,9 @@ def test_encode_is_the_model_s(colour_editor: Editor) -> None:
     place = fit_box(60, 50, "pad")
     assert code.place == place
     with torch.inference_mode():
-        detection, descriptors = colour_editor.predictor.model.encode(tensor(extract(image, place, 32)))
+        detection, descriptors = colour_editor.predictor.backend.model.encode(
+            tensor(extract(image, place, 32))
+        )
     np.testing.assert_allclose(code.landmarks, detection.landmarks[0], atol=1e-6)
     assert code.landmarks.dtype == np.float64
     assert descriptors is not None
@@ -91,7 +93,7 @@ def test_decode_is_the_model_s(colour_editor: Editor) -> None:
     code = colour_editor.encode(picture()).moved({1: (0.1, -0.05)})
     assert code.descriptors is not None
     with torch.inference_mode():
-        image = colour_editor.predictor.model.decode(
+        image = colour_editor.predictor.backend.model.decode(
             torch.from_numpy(code.landmarks[None]).float(), torch.from_numpy(code.descriptors[None])
         )
     decoded = colour_editor.decode(code)
@@ -106,7 +108,7 @@ def test_pixels_beyond_black_and_white_are_clipped(
 ) -> None:
     """With a colour margin the decoder may leave [0, 1]."""
     values = torch.tensor([-0.2, 0.0, 0.5, 1.0, 1.3]).reshape(1, 1, 1, 5).expand(1, 3, 5, 5)
-    monkeypatch.setattr(colour_editor.predictor.model, "decode", lambda *_: values)
+    monkeypatch.setattr(colour_editor.predictor.backend.model, "decode", lambda *_: values)
     decoded = colour_editor.decode(colour_editor.encode(picture()))
     assert decoded[0, :, 0].tolist() == [0, 0, 128, 255, 255]
 
@@ -116,7 +118,7 @@ def test_many_codes_are_decoded_batch_by_batch_in_order(
 ) -> None:
     code = colour_editor.encode(picture())
     codes = [code.moved({0: (0.02 * step, 0)}) for step in range(7)]
-    monkeypatch.setattr(module, "BATCH", 3)
+    monkeypatch.setattr(pytorch, "BATCH", 3)
     many = colour_editor.decode_many(iter(codes))
     assert many.shape == (7, 32, 32, 3)
     for one, image in zip(codes, many, strict=True):
@@ -127,7 +129,9 @@ def test_a_model_without_descriptors(grey_editor: Editor) -> None:
     code = grey_editor.encode(picture(channels=1))
     assert code.descriptors is None
     with torch.inference_mode():
-        image = grey_editor.predictor.model.decode(torch.from_numpy(code.landmarks[None]).float(), None)
+        image = grey_editor.predictor.backend.model.decode(
+            torch.from_numpy(code.landmarks[None]).float(), None
+        )
     decoded = grey_editor.decode(code)
     assert decoded.shape == (28, 28, 1)
     np.testing.assert_allclose(decoded, image[0].permute(1, 2, 0).numpy() * 255, atol=0.51)
@@ -169,16 +173,16 @@ def test_what_is_no_image_is_refused(colour_editor: Editor) -> None:
         Editor.load("nowhere")
 
 
-def test_the_leftmost_face_is_meant(colour_editor: Editor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_largest_face_is_meant(colour_editor: Editor, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a model that finds faces; a box overrules it, and without a face it is the whole image."""
     predictor = colour_editor.predictor
-    editor = Editor(Predictor(predictor.model, predictor.config, "face"))
-    found = [Placement(5, 5, 20, 20), Placement(30, 10, 20, 20)]
-    monkeypatch.setitem(FINDERS, "face", lambda photo: found[: photo.shape[2]])  # wants (H, W, C)
-    assert editor.encode(picture()).place == found[0]
+    editor = Editor(Predictor(predictor.backend, predictor.config, "face"))
+    found = [Placement(5, 5, 20, 20), Placement(30, 10, 25, 25), Placement(2, 30, 15, 15)]
+    monkeypatch.setitem(DETECTORS, "face", lambda photo: found[: photo.shape[2]])  # wants (H, W, C)
+    assert editor.encode(picture()).place == found[1]
     assert editor.encode(picture()[:, :, 0]).place == found[0]
-    assert editor.encode(picture(), found[1]).place == found[1]
-    monkeypatch.setitem(FINDERS, "face", lambda _: [])
+    assert editor.encode(picture(), found[2]).place == found[2]
+    monkeypatch.setitem(DETECTORS, "face", lambda _: [])
     assert editor.encode(picture()).place == fit_box(60, 50, "pad")
 
 
@@ -189,7 +193,7 @@ def test_redetect_finds_what_the_detector_sees(colour_editor: Editor) -> None:
     assert found.shape == (2, 4, 2)
     for image, points in zip(images, found, strict=True):
         with torch.inference_mode():
-            expected = colour_editor.predictor.model.detect(tensor(image)).landmarks[0]
+            expected = colour_editor.predictor.backend.model.detect(tensor(image)).landmarks[0]
         np.testing.assert_allclose(points, expected, atol=1e-5)
 
 

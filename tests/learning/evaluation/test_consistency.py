@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from trigpoint.core import geometry
 from trigpoint.core.config.tree import Config, ModelConfig, WarpConfig
+from trigpoint.learning import tensors
 from trigpoint.learning.evaluation.consistency import warp_errors
 from trigpoint.learning.model.autoencoder import Autoencoder
 from trigpoint.learning.model.detector import Detection
@@ -27,10 +27,10 @@ class SpotDetector:
 
     def __init__(self, config: ModelConfig) -> None:
         self.config = config
-        self.cells = geometry.grid(config.padded_size, config.image_size, config.padded_size)
+        self.cells = tensors.grid(config.padded_size, config.image_size, config.padded_size)
 
     def detect(self, images: torch.Tensor) -> Detection:
-        return self.detector(geometry.pad(images, self.config.padded_size))
+        return self.detector(tensors.pad(images, self.config.padded_size))
 
     def detector(self, padded: torch.Tensor) -> Detection:
         weight = padded.flatten(2)  # (B, 1, n*n)
@@ -52,7 +52,7 @@ def model() -> ModelConfig:
 def spots(model: ModelConfig, count: int) -> torch.Tensor:
     """Images with one small round spot in their middle half, black elsewhere."""
     random = np.random.default_rng(1)
-    cells = geometry.grid(model.image_size, model.image_size, model.image_size).reshape(64, 64, 2)
+    cells = tensors.grid(model.image_size, model.image_size, model.image_size).reshape(64, 64, 2)
     places = torch.tensor(random.uniform(0.3, 0.7, (count, 1, 1, 2)), dtype=torch.float32)
     return torch.exp(-(cells - places).square().sum(-1) / (2 * 0.02**2))[:, None]
 

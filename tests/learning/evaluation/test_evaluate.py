@@ -16,6 +16,7 @@ from trigpoint.core.errors import TrigpointError
 from trigpoint.core.geometry import Placement
 from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.sources.base import Annotations
+from trigpoint.learning.backends.pytorch import TorchBackend
 from trigpoint.learning.evaluation.bodies import fit_bodies, flip_aware_errors
 from trigpoint.learning.evaluation.evaluate import collect, evaluate, for_validation, measure, untrained
 from trigpoint.learning.evaluation.protocols import (
@@ -34,7 +35,7 @@ NAMES = ("left", "right", "below")
 
 @pytest.fixture(scope="module")
 def predictor(micro: Config) -> Predictor:
-    return Predictor(Autoencoder(micro.model, seed=3), micro)
+    return Predictor(TorchBackend(Autoencoder(micro.model, seed=3)), micro)
 
 
 def annotated_source(make_source: type, seed: int, count: int = 70) -> object:
@@ -105,7 +106,7 @@ def test_the_result_is_the_protocol_s_number(make_source: type, predictor: Predi
     assert set(result) >= {
         "protocol", "source", "model", "landmarks", "labels", "train_images", "test_images", "error_percent",
         "per_landmark", "baseline_mean_shape_percent", "seconds", "by_labels", "split", "unit",
-        "protocol_text", "baseline_untrained_percent", "flip_aware", "regressor", "looks",
+        "protocol_text", "baseline_untrained_percent", "flip_aware", "regressor", "views",
     }  # fmt: skip
     assert (result["protocol"], result["protocol_text"]) == ("lmdis", PROTOCOLS["lmdis"].text)
     assert result["source"] == "fake 2"
@@ -116,7 +117,7 @@ def test_the_result_is_the_protocol_s_number(make_source: type, predictor: Predi
     assert result["regressor"] == LEAST_SQUARES
     counts = [result[key] for key in ("landmarks", "labels", "train_images", "test_images")]
     assert counts == [4, 70, 70, 30]
-    assert result["looks"] == 1
+    assert result["views"] == 1
 
     fit_x, fit_y = collect(predictor, train, "a")
     test_x, test_y = collect(predictor, test, "b")
@@ -314,13 +315,16 @@ def test_the_untrained_network_is_measured_by_the_same_protocol(
     make_source: type, predictor: Predictor
 ) -> None:
     train, test = annotated_source(make_source, 1), annotated_source(make_source, 2, count=10)
-    weights = {name: value.clone() for name, value in predictor.model.state_dict().items()}
+    model = predictor.backend.model
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
     result = evaluate(predictor, train, test, "m")
     first = untrained(predictor, train)
     (fit_x, fit_y), (test_x, test_y) = collect(first, train, "a"), collect(first, test, "b")
     errors = normalised_errors(LinearMap.fit(fit_x, fit_y).predict(test_x), test_y, (0, 1))
     assert result["baseline_untrained_percent"] == pytest.approx(100 * errors.mean(), abs=1e-3)
-    assert all(torch.equal(value, weights[name]) for name, value in predictor.model.state_dict().items())
+    assert all(
+        torch.equal(value, weights[name]) for name, value in predictor.backend.model.state_dict().items()
+    )
     assert "baseline_untrained_percent" not in evaluate(predictor, train, test, "m", with_untrained=False)
 
 
@@ -329,7 +333,7 @@ def test_the_untrained_network_has_first_weights_and_statistics_of_the_source(
 ) -> None:
     train = annotated_source(make_source, 1, count=10)
     train.images[4] = None
-    found = untrained(predictor, train).model.state_dict()
+    found = untrained(predictor, train).backend.model.state_dict()
     first = Autoencoder(micro.model, seed=0).state_dict()
     assert found.keys() == first.keys()
     same = {name for name in first if torch.equal(found[name], first[name])}
@@ -348,16 +352,16 @@ from trigpoint.learning.evaluation.evaluate import evaluate
 from trigpoint.learning.model.autoencoder import Autoencoder
 from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.config.presets import tiny
-from trigpoint.core.sources.base import Annotations
+from trigpoint.core.sources.base import Annotations, Source
+from trigpoint.learning.backends.pytorch import TorchBackend
 
 torch.set_num_threads(1)
 config = tiny(4)
 model = replace(config.model, image_size=16, padded_size=16, detector="D4 | 4/4 P 4 | out1")
 config = replace(config, model=model)
 
-class Stream:
-    words, attributes = ("stream",), None
-    description = "stream"
+class Stream(Source):
+    words, description, annotations = ("stream",), "stream", None
     def __init__(self, count):
         points = np.random.default_rng(count).uniform(0, 64, (count, 5, 2))
         self.annotations = Annotations(tuple("abcde"), points, (0, 1))
@@ -367,10 +371,8 @@ class Stream:
         return str(index)
     def image(self, index):
         return np.full((128, 128, 1), index % 256, np.uint8)
-    def box(self, index):
-        return None
 
-predictor = Predictor(Autoencoder(model), config)
+predictor = Predictor(TorchBackend(Autoencoder(model)), config)
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 evaluate(predictor, Stream(1_000), Stream(100), "m", labels=(10,), draws=2, with_untrained=False)
 small = peak()

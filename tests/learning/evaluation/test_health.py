@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from trigpoint.core import geometry
 from trigpoint.core.config.tree import Config
+from trigpoint.learning import tensors
 from trigpoint.learning.evaluation import health
 from trigpoint.learning.evaluation.health import examine
 from trigpoint.learning.model.detector import Detection
@@ -22,7 +22,7 @@ class FakeModel:
     """Landmarks where a test wants them, each with a map of one bright cell, or a faint one everywhere."""
 
     def __init__(self, config: Config, landmarks: torch.Tensor, faint: set[int]) -> None:
-        cells = geometry.grid(CELLS, config.model.image_size, config.model.padded_size)
+        cells = tensors.grid(CELLS, config.model.image_size, config.model.padded_size)
         self.detector = SimpleNamespace(cells=cells)
         self.landmarks = landmarks  # (n, K, 2)
         self.faint = faint

@@ -14,6 +14,7 @@ from trigpoint.core.errors import TrigpointError
 from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.palette import colours
 from trigpoint.core.sources.base import Annotations
+from trigpoint.learning.backends.pytorch import TorchBackend
 from trigpoint.learning.evaluation.evaluate import collect
 from trigpoint.learning.evaluation.picture import (
     TILE,
@@ -31,7 +32,7 @@ Colour = tuple[int, int, int]
 
 @pytest.fixture(scope="module")
 def predictor(micro: Config) -> Predictor:
-    return Predictor(Autoencoder(micro.model, seed=3), micro)
+    return Predictor(TorchBackend(Autoencoder(micro.model, seed=3)), micro)
 
 
 def source_of(make_source: type, count: int) -> Any:

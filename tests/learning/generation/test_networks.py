@@ -127,7 +127,7 @@ def test_the_critic_has_no_batch_norm() -> None:
 
 
 def heat_maps(landmarks: np.ndarray, size: int, sigmas: list[float]) -> np.ndarray:
-    """Eq. 10 and 11 pixel by pixel: (M, K + 1, size, size)."""
+    """Eq. 11 and 12 pixel by pixel: (M, K + 1, size, size)."""
     maps = np.zeros((len(sigmas), len(landmarks) + 1, size, size))
     for m, sigma in enumerate(sigmas):
         for row in range(size):

@@ -14,7 +14,6 @@ from trigpoint.core.config.generator import GeneratorConfig
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.sources.digits import Digits
-from trigpoint.learning.data.prepared import to_tensor
 from trigpoint.learning.evaluation import faces
 from trigpoint.learning.generation import quality
 from trigpoint.learning.generation.quality import (
@@ -31,6 +30,7 @@ from trigpoint.learning.generation.quality import (
     squared_mmd,
 )
 from trigpoint.learning.generation.sampler import Sampler
+from trigpoint.learning.tensors import to_tensor
 
 
 class Stub(nn.Module):

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import copy
 import errno
-import math
-import os
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +22,17 @@ from trigpoint.core.geometry import Placement
 from trigpoint.core.inference.predictor import ZOO, Predictor
 from trigpoint.core.sources.digits import Digits
 from trigpoint.core.sources.images import read_image
+from trigpoint.learning.backends.pytorch import TorchBackend
 from trigpoint.learning.checkpoint import load_tensors
-from trigpoint.learning.data.prepared import Prepared, to_tensor
+from trigpoint.learning.data.prepared import Prepared
+from trigpoint.learning.devices import generator_of
 from trigpoint.learning.generation import train as training
 from trigpoint.learning.generation.networks import Adversaries, Generator
 from trigpoint.learning.generation.sampler import TILE, Sampler, draw
 from trigpoint.learning.generation.train import train
-from trigpoint.learning.training.loop import Interrupted, TrainingFailed
-from trigpoint.learning.training.step import generator_of
+from trigpoint.learning.model.autoencoder import Autoencoder
+from trigpoint.learning.tensors import to_tensor
+from trigpoint.learning.training import session
 
 STEPS = 12
 SPEEDS = ("images_per_second", "memory_mb", "peak_memory_mb")  # what a clock or a machine decides
@@ -66,14 +65,14 @@ def _small_pictures() -> Iterator[None]:
 @pytest.fixture
 def _four_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line of the log every three steps."""
-    monkeypatch.setattr(training, "LOG_TIMES", 4)
+    monkeypatch.setattr(session, "LOG_TIMES", 4)
 
 
 @pytest.fixture(scope="module")
 def calm(short: GeneratorConfig, few: Any, tmp_path_factory: pytest.TempPathFactory) -> GeneratorRun:
     """A run that nothing happened to."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "LOG_TIMES", 4)
+        patch.setattr(session, "LOG_TIMES", 4)
         return train(short, "digits-7", few, tmp_path_factory.mktemp("calm") / "run")
 
 
@@ -83,7 +82,7 @@ def told(short: GeneratorConfig, few: Any, tmp_path_factory: pytest.TempPathFact
     torch.manual_seed(99)
     np.random.seed(99)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "LOG_TIMES", STEPS)
+        patch.setattr(session, "LOG_TIMES", STEPS)
         return train(short, "digits-7", few, tmp_path_factory.mktemp("told") / "run")
 
 
@@ -94,7 +93,8 @@ def on_call() -> Iterator[Callable[..., None]]:
 
     def arrange(name: str, call: int, when: str, act: Callable[[], None]) -> None:
         patches.undo()
-        original, calls = getattr(training, name), 0
+        holder = session if name == "save_checkpoint" else training
+        original, calls = getattr(holder, name), 0
 
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             nonlocal calls
@@ -106,10 +106,15 @@ def on_call() -> Iterator[Callable[..., None]]:
                 act()
             return result
 
-        patches.setattr(training, name, wrapped)
+        patches.setattr(holder, name, wrapped)
 
     yield arrange
     patches.undo()
+
+
+def detector_of(predictor: Predictor) -> Autoencoder:
+    assert isinstance(predictor.backend, TorchBackend)
+    return predictor.backend.model
 
 
 def kill() -> None:
@@ -148,7 +153,7 @@ def doubled(short: GeneratorConfig, predictor: Predictor) -> tuple[Adversaries, 
     """Both networks and the fixed detector, in double precision."""
     both = Adversaries(short, predictor.config.model).double().train()
     both.k.fill_(0.3)
-    return both, predictor.model.requires_grad_(False).double()
+    return both, detector_of(predictor).requires_grad_(False).double()
 
 
 def step_of(threes: Digits, detector: Any, short: GeneratorConfig) -> tuple[Tensor, Tensor, Tensor]:
@@ -271,7 +276,7 @@ def prepared(threes: Digits) -> Prepared:
 def test_references_are_the_landmarks_of_the_images(
     predictor: Predictor, prepared: Prepared, tmp_path: Path
 ) -> None:
-    found = training.references(predictor, prepared, tmp_path / "landmarks.npy")
+    found = training.references(detector_of(predictor), prepared, tmp_path / "landmarks.npy")
     seen = predictor.detect_prepared(prepared.pixels, [Placement(0, 0, 1, 1)] * 5)
     assert found.shape == (5, 7, 2)
     assert found.dtype == np.float32
@@ -282,7 +287,9 @@ def test_references_are_the_landmarks_of_the_images(
 def test_references_are_found_once(predictor: Predictor, prepared: Prepared, tmp_path: Path) -> None:
     kept = np.random.default_rng(0).random((5, 7, 2)).astype(np.float32)
     np.save(tmp_path / "landmarks.npy", kept)
-    np.testing.assert_array_equal(training.references(predictor, prepared, tmp_path / "landmarks.npy"), kept)
+    np.testing.assert_array_equal(
+        training.references(detector_of(predictor), prepared, tmp_path / "landmarks.npy"), kept
+    )
 
 
 @pytest.mark.parametrize("damage", ["torn", "text", "shape", "kind", "claim", "head", "nan"])
@@ -290,7 +297,7 @@ def test_references_that_are_damaged_are_found_again(
     predictor: Predictor, prepared: Prepared, tmp_path: Path, damage: str
 ) -> None:
     file = tmp_path / "landmarks.npy"
-    expected = training.references(predictor, prepared, file)
+    expected = training.references(detector_of(predictor), prepared, file)
     if damage == "torn":
         file.write_bytes(file.read_bytes()[:-50])
     elif damage == "text":
@@ -303,7 +310,7 @@ def test_references_that_are_damaged_are_found_again(
         np.save(file, np.full((5, 7, 2), np.nan, np.float32))
     else:
         np.save(file, np.zeros((4, 7, 2), np.float32) if damage == "shape" else np.zeros((5, 7, 2)))
-    np.testing.assert_array_equal(training.references(predictor, prepared, file), expected)
+    np.testing.assert_array_equal(training.references(detector_of(predictor), prepared, file), expected)
     np.testing.assert_array_equal(np.load(file), expected)
 
 
@@ -367,7 +374,7 @@ def test_the_summary(calm: GeneratorRun) -> None:
     assert summary["k"] == calm.log()[-1]["k"]
     with np.load(calm.samples_file) as kept:
         pixels = kept["pixels"]
-    landmarks = training.landmarks_of(sampler.predictor, to_tensor(pixels))
+    landmarks = training.landmarks_of(detector_of(sampler.predictor), to_tensor(pixels))
     near, far = training.cycle_distances(sampler, landmarks, seed=0)
     spread, real = training.diversity(sampler, landmarks, pixels, seed=0)
     assert summary["cycle_distance"] == pytest.approx(near.mean(), rel=1e-3)
@@ -384,7 +391,7 @@ def test_pictures_show_the_finished_generator(calm: GeneratorRun, short: Generat
     sampler = Sampler.load(calm.folder)
     with np.load(calm.samples_file) as kept:
         pixels = kept["pixels"][: training.ROWS]
-    landmarks = training.landmarks_of(sampler.predictor, to_tensor(pixels))
+    landmarks = training.landmarks_of(detector_of(sampler.predictor), to_tensor(pixels))
     latents = draw(training.COLUMNS, short.latent, torch.Generator().manual_seed(short.seed))
     expected = training.sheet(sampler.generator, pixels, landmarks, latents)
     picture = read_image(calm.evolution_folder / f"step-{STEPS:07d}.png")
@@ -417,7 +424,7 @@ def test_images_come_with_their_own_landmarks(
         assert real.shape == (short.batch_size, 1, 28, 28)
         assert latents.shape == (short.batch_size, short.latent)
         with torch.no_grad():
-            found = predictor.model.detect(real).landmarks
+            found = detector_of(predictor).detect(real).landmarks
         torch.testing.assert_close(landmarks, found, rtol=1e-4, atol=1e-4)
     assert not torch.equal(seen[0][2], seen[1][2])
 
@@ -435,26 +442,18 @@ def test_k_follows_the_energies(told: GeneratorRun) -> None:
     assert load_tensors(told.checkpoint_file)[0]["model/k"].item() == pytest.approx(k, abs=1e-5)
 
 
-def test_log_lines_are_means_over_their_steps(calm: GeneratorRun, told: GeneratorRun) -> None:
-    single = told.log()
-    for number, line in enumerate(calm.log()):
-        part = single[3 * number : 3 * number + 3]
-        for name in ("real", "made", "cycle", "measure", "k"):
-            assert line[name] == pytest.approx(np.mean([one[name] for one in part]), rel=1e-4, abs=1e-6)
-
-
 def test_the_moving_average_is_what_is_saved(
     short: GeneratorConfig, few: Any, predictor: Predictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = training.save_checkpoint
+    original = session.save_checkpoint
     weights: list[dict[str, Tensor]] = []
 
     def noted(path: Path, step: int, model: Adversaries, *rest: Any) -> None:
         weights.append({name: value.detach().clone() for name, value in model.generator.named_parameters()})
         original(path, step, model, *rest)
 
-    monkeypatch.setattr(training, "save_checkpoint", noted)
-    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(session, "save_checkpoint", noted)
+    monkeypatch.setattr(session, "CHECKPOINT_SECONDS", -1.0)
     settings = replace(short, steps=4, ema=0.3)
     average = dict(Adversaries(settings, predictor.config.model).generator.named_parameters())
     run = train(settings, "digits-7", few, tmp_path / "run")
@@ -530,9 +529,10 @@ def test_a_run_killed_at_nasty_moments_ends_like_one_that_was_not(
 ) -> None:
     out = tmp_path / "run"
     moments = (
-        ("prepare", 1, "before"),
+        ("training_set", 1, "before"),
         ("references", 1, "before"),  # the images are decoded
         ("gradients", 5, "after"),  # a line is logged, there was no checkpoint yet
+        ("gradients", 5, "after"),  # and again
         ("gradients", 3, "before"),
         ("save_checkpoint", 1, "before"),  # a line is logged, its checkpoint is not written
         ("save_checkpoint", 2, "after"),
@@ -546,9 +546,9 @@ def test_a_run_killed_at_nasty_moments_ends_like_one_that_was_not(
         ("finish", 1, "before"),
     )
     for turn, (name, call, when) in enumerate(moments):
-        if turn == 3:
+        if turn == 4:
             assert [line["step"] for line in GeneratorRun(out).log()] == [3]
-            monkeypatch.setattr(training, "CHECKPOINT_SECONDS", -1.0)  # one after every step from here on
+            monkeypatch.setattr(session, "CHECKPOINT_SECONDS", -1.0)  # one after every step from here on
         on_call(name, call, when, kill)
         with pytest.raises(Killed):
             train(short, "digits-7", few, out, resume=turn > 0)
@@ -557,81 +557,6 @@ def test_a_run_killed_at_nasty_moments_ends_like_one_that_was_not(
     run = train(short, "digits-7", few, out, resume=True)
     assert [line["step"] for line in run.log()] == [3, 6, 9, 12]
     assert same_end(run, calm)
-
-
-@pytest.mark.usefixtures("_four_lines")
-def test_an_interrupt_saves_and_says_where(
-    short: GeneratorConfig, few: Any, calm: GeneratorRun, tmp_path: Path, on_call: Callable[..., None]
-) -> None:
-    out = tmp_path / "run"
-    for number, step in ((signal.SIGINT, 5), (signal.SIGTERM, 10)):
-        on_call("gradients", 5, "before", partial(os.kill, os.getpid(), number))
-        # What a resumed run is told is not what it does: its own model and settings are.
-        told = (GeneratorConfig(), "nothing") if step > 5 else (short, "digits-7")
-        with pytest.raises(Interrupted) as caught:
-            train(*told, few, out, resume=step > 5)
-        assert str(caught.value) == f"Stopped at step {step} of {STEPS}; everything is saved in {out}."
-        assert load_tensors(GeneratorRun(out).checkpoint_file)[1]["step"] == str(step)
-    on_call("gradients", 99, "before", kill)
-    assert same_end(train(short, "digits-7", few, out, resume=True), calm)
-
-
-def test_a_finished_run_is_not_trained_again(
-    generator_run: GeneratorRun, few: Any, on_call: Callable[..., None]
-) -> None:
-    before = {path: path.stat().st_mtime_ns for path in generator_run.folder.rglob("*")}
-    on_call("prepare", 1, "before", kill)
-    assert train(GeneratorConfig(), "digits-7", few, generator_run.folder, resume=True) == generator_run
-    assert {path: path.stat().st_mtime_ns for path in generator_run.folder.rglob("*")} == before
-
-
-# When it cannot go on
-
-
-def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(
-    short: GeneratorConfig, few: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "run"
-    original, calls = training.gradients, 0
-
-    def spoilt(*args: Any) -> dict[str, Tensor]:
-        nonlocal calls
-        calls += 1
-        terms = original(*args)
-        return terms | {"cycle": terms["cycle"] * math.nan} if calls == 8 else terms
-
-    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", -1.0)
-    monkeypatch.setattr(training, "gradients", spoilt)
-    with pytest.raises(TrainingFailed) as caught:
-        train(short, "digits-7", few, out)
-    assert str(caught.value) == (
-        "Training stopped at step 7: a loss or its gradient is not finite; the last good checkpoint is kept "
-        f"in {out}. A lower learning rate (--set learning_rate=0.0001) usually helps."
-    )
-    tensors, metadata = load_tensors(GeneratorRun(out).checkpoint_file)
-    assert metadata["step"] == "7"
-    assert all(torch.isfinite(value).all() for value in tensors.values())
-    assert not GeneratorRun(out).finished
-
-
-@pytest.mark.parametrize("part", ["generator", "critic"])
-def test_a_gradient_that_is_not_finite_stops_too(
-    short: GeneratorConfig, few: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
-) -> None:
-    original = training.gradients
-
-    def spoilt(both: Adversaries, *args: Any) -> dict[str, Tensor]:
-        terms = original(both, *args)
-        grad = next(getattr(both, part).parameters()).grad
-        grad.view(-1)[0] = math.inf
-        return terms
-
-    monkeypatch.setattr(training, "gradients", spoilt)
-    with pytest.raises(
-        TrainingFailed, match="step 0: a loss or its gradient is not finite; nothing was saved"
-    ):
-        train(short, "digits-7", few, tmp_path / "run")
-    assert not (tmp_path / "run" / "generator.safetensors").exists()
 
 
 # What is refused, and what is kept
@@ -762,7 +687,7 @@ def test_a_damaged_checkpoint_is_named(
     monkeypatch: pytest.MonkeyPatch,
     on_call: Callable[..., None],
 ) -> None:
-    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(session, "CHECKPOINT_SECONDS", -1.0)
     on_call("gradients", 3, "before", kill)
     with pytest.raises(Killed):
         train(short, "digits-7", few, tmp_path / "run")
@@ -809,7 +734,7 @@ def test_an_untrained_generator_does_not(
     """So that the test above says something: before training both distances are alike."""
     generator: Generator = Adversaries(short, predictor.config.model).generator
     images = to_tensor(np.stack([threes.image(i) for i in range(64)]))
-    landmarks = training.landmarks_of(predictor, images)
+    landmarks = training.landmarks_of(detector_of(predictor), images)
     training.recalibrate(generator, torch.from_numpy(landmarks), short)
     near, far = training.cycle_distances(Sampler(generator, predictor, short), landmarks, seed=0)
     assert far.mean() < 1.2 * near.mean()

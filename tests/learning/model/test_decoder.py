@@ -12,9 +12,9 @@ from scipy.stats import multivariate_normal
 from torch import nn
 
 from trigpoint.core.config.presets import preset
-from trigpoint.core.geometry import grid
 from trigpoint.learning.model.autoencoder import Autoencoder
 from trigpoint.learning.model.decoder import Decoder, score_maps
+from trigpoint.learning.tensors import grid
 
 CELLS = grid(16, 64, 64).double()
 VARIANCES = torch.tensor([(0.0625 * math.sqrt(2) ** i) ** 2 for i in range(5)], dtype=torch.float64)

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from trigpoint.core.config.presets import preset
-from trigpoint.core.geometry import grid
 from trigpoint.learning.model.autoencoder import Autoencoder
 from trigpoint.learning.model.descriptors import DescriptorEncoder, squared_distances
 from trigpoint.learning.model.detector import Detection
+from trigpoint.learning.tensors import grid
 
 CONFIG = replace(
     preset("compact-4").model,

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.ndimage import center_of_mass
 
 from trigpoint.core.config.presets import preset
-from trigpoint.core.geometry import axis, grid
 from trigpoint.learning.model.autoencoder import Autoencoder
 from trigpoint.learning.model.detector import Detection, confidence, moments
+from trigpoint.learning.tensors import axis, grid
 
 
 def gaussian(cells: int, image: int, covered: int, x: float, y: float, sx: float, sy: float) -> torch.Tensor:

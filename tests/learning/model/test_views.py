@@ -1,4 +1,4 @@
-"""Several looks at an image: the same places, found with the object upright."""
+"""Several views of an image: the same places, found with the object upright."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from trigpoint.core import geometry
 from trigpoint.core.config.tree import ModelConfig
+from trigpoint.learning import tensors
 from trigpoint.learning.model.autoencoder import Autoencoder
 from trigpoint.learning.model.detector import Detection
 from trigpoint.learning.model.views import TURN, look
@@ -26,14 +26,14 @@ class Spots(nn.Module):
     def __init__(self, error: float) -> None:
         super().__init__()
         self.error = error
-        self.cells, self.afar = geometry.grid(80, 64, 80), 48
+        self.cells, self.afar = tensors.grid(80, 64, 80), 48
         self.tilts: list[Tensor] = []  # of the faces it was shown
         self.edges: list[int] = []  # of the images
 
     def forward(self, padded: Tensor) -> Detection:
         self.edges.append(padded.shape[-1])
         weights = padded.flatten(2)
-        points = weights / weights.sum(-1, keepdim=True) @ geometry.grid(padded.shape[-1], 64, 80)
+        points = weights / weights.sum(-1, keepdim=True) @ tensors.grid(padded.shape[-1], 64, 80)
         eyes = points[:, 1] - points[:, 0]
         self.tilts.append(torch.atan2(eyes[:, 1], eyes[:, 0]))
         wrong = torch.stack((self.error * self.tilts[-1], torch.zeros(len(points))), -1)
@@ -49,7 +49,7 @@ def model_with(error: float = 0.0) -> tuple[Autoencoder, Spots]:
 
 def painted(points: Tensor) -> Tensor:
     """(B, 3, 64, 64): a soft spot of each colour at each of points (B, 3, 2)."""
-    square = (geometry.grid(64, 64, 64) - points[:, :, None]).square().sum(-1)
+    square = (tensors.grid(64, 64, 64) - points[:, :, None]).square().sum(-1)
     return torch.exp(-square / (2 * 0.04**2)).reshape(len(points), 3, 64, 64)
 
 
@@ -61,17 +61,17 @@ def placed(angle: float, scale: float = 1.0, shift: tuple[float, float] = (0.0, 
     return ((SHAPE - middle) @ turn.T + middle + torch.tensor(shift))[None]
 
 
-@pytest.mark.parametrize("looks", [1, 2, 3, 5])
-def test_what_is_found_exactly_is_found_at_the_same_place(looks: int) -> None:
+@pytest.mark.parametrize("views", [1, 2, 3, 5])
+def test_what_is_found_exactly_is_found_at_the_same_place(views: int) -> None:
     wanted = torch.cat((placed(0), placed(25, 1.1, (0.03, -0.02)), placed(-15, 0.9)))
     model, _ = model_with()
-    points, trust = look(model, painted(wanted), SHAPE, looks)
+    points, trust = look(model, painted(wanted), SHAPE, views)
     torch.testing.assert_close(points, wanted, atol=2e-3, rtol=0)
     assert trust.shape == (3, 3)
     assert ((trust >= 0) & (trust <= 1)).all()
 
 
-def test_further_looks_see_the_object_upright_and_turned_to_both_sides() -> None:
+def test_further_views_see_the_object_upright_and_turned_to_both_sides() -> None:
     model, spots = model_with()
     look(model, painted(placed(20)), SHAPE, 3)
     tilts = [math.degrees(float(tilt)) for tilt in spots.tilts]
@@ -89,7 +89,7 @@ def test_an_error_that_comes_from_the_tilt_is_gone() -> None:
     assert again < 0.004
 
 
-def test_only_the_look_that_places_the_others_is_from_afar() -> None:
+def test_only_the_view_that_places_the_others_is_from_afar() -> None:
     model, spots = model_with()
     look(model, painted(placed(20)), SHAPE, 3)
     assert spots.edges == [48, 80, 80]
@@ -98,7 +98,7 @@ def test_only_the_look_that_places_the_others_is_from_afar() -> None:
     assert spots.edges == [80]
 
 
-def test_one_look_counts_where_the_object_cannot_be_of_that_size() -> None:
+def test_one_view_counts_where_the_object_cannot_be_of_that_size() -> None:
     """A face a third as large as usual: the first of the two images; the other is looked at again."""
     images = painted(torch.cat((placed(10, 0.33), placed(10))))
     model, _ = model_with(error=0.1)
@@ -108,7 +108,7 @@ def test_one_look_counts_where_the_object_cannot_be_of_that_size() -> None:
     assert not torch.allclose(again[1], once[1], atol=1e-3)
 
 
-def test_without_a_shape_there_is_one_look() -> None:
+def test_without_a_shape_there_is_one_view() -> None:
     model, spots = model_with()
     look(model, painted(placed(10)), None, 3)
     assert len(spots.tilts) == 1
@@ -121,15 +121,15 @@ def test_an_image_from_afar_shows_the_same_at_the_same_place() -> None:
     small = model.afar(painted(wanted), 48)
     assert small.shape == (1, 3, 48, 48)
     weights = small.flatten(2)
-    points = weights / weights.sum(-1, keepdim=True) @ geometry.grid(48, 64, 80)
+    points = weights / weights.sum(-1, keepdim=True) @ tensors.grid(48, 64, 80)
     torch.testing.assert_close(points, wanted, atol=0.05 / 38.4, rtol=0)
 
 
 @pytest.mark.parametrize("angle", [0, 30, -170])
 def test_what_a_view_shows(angle: float) -> None:
-    """Against `geometry.moved` of every point of the grid."""
+    """Against `tensors.moved` of every point of the grid."""
     model, _ = model_with()
     images = painted(torch.cat((placed(0), placed(40, 1.2))))
-    views = geometry.similarity(SHAPE, torch.cat((placed(angle, 0.8, (0.1, 0.0)), placed(5))))
-    points = geometry.moved(views, geometry.grid(80, 64, 80).expand(2, -1, -1)).reshape(2, 80, 80, 2)
-    torch.testing.assert_close(model.seen(images, views), geometry.sample(images, points), atol=1e-5, rtol=0)
+    views = tensors.similarity(SHAPE, torch.cat((placed(angle, 0.8, (0.1, 0.0)), placed(5))))
+    points = tensors.moved(views, tensors.grid(80, 64, 80).expand(2, -1, -1)).reshape(2, 80, 80, 2)
+    torch.testing.assert_close(model.seen(images, views), tensors.sample(images, points), atol=1e-5, rtol=0)

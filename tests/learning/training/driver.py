@@ -11,7 +11,6 @@ outside once the log has so many lines. Prints the list of exit codes.
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import json
 import os
@@ -24,11 +23,10 @@ from typing import Any
 import torch._dynamo  # the optimiser imports it: once here, not in every child
 
 from trigpoint.app.cli import main
-from trigpoint.learning.training import loop
+from trigpoint.learning.training import session
 
-loop.CHECKPOINT_SECONDS = 0.0  # a checkpoint after every line of the log
-loop.LOG_TIMES = 10
-loop.matrix_product_gflops = functools.partial(loop.matrix_product_gflops, 256, 1)
+session.CHECKPOINT_SECONDS = 0.0  # a checkpoint after every step
+session.LOG_TIMES = 10
 
 
 def send_at_call(stop: dict[str, Any]) -> None:

@@ -20,12 +20,14 @@ from trigpoint.core.config.tree import Config, with_values
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.runs import Run
-from trigpoint.learning.data.prepared import Prepared, to_tensor
+from trigpoint.learning.data.prepared import Prepared
 from trigpoint.learning.model.autoencoder import Autoencoder
 from trigpoint.learning.model.views import look
+from trigpoint.learning.tensors import to_tensor
 from trigpoint.learning.training import loop
 from trigpoint.learning.training.condense import condense, group
-from trigpoint.learning.training.stages.distill import LOOKS, Lessons, wavering
+from trigpoint.learning.training.stages.distill import STAGE, VIEWS, Targets, noise
+from trigpoint.learning.warps.tps import RandomTPS
 
 CORNERS = np.array([[0.25, 0.25], [0.75, 0.3], [0.5, 0.8]])
 
@@ -40,7 +42,7 @@ def clusters(noise: float | NDArray[np.float64], images: int = 500) -> NDArray[n
 
 
 def steady(landmarks: int, size: float | NDArray[np.float64] = 0.002) -> torch.Tensor:
-    """The covariance of looks that stray by so much on their own, at each landmark or all alike."""
+    """The covariance of views that stray by so much on their own, at each landmark or all alike."""
     sizes = np.broadcast_to(size, (landmarks,))
     return torch.from_numpy(np.diag(np.repeat(sizes**2, 2)))
 
@@ -90,7 +92,7 @@ def test_landmarks_that_all_lie_in_one_place_make_no_trouble(count: int) -> None
 
 
 def test_a_steady_difference_is_told_before_an_unsteady_one() -> None:
-    """Two pairs of landmarks, each pair apart by as much variance; of one pair the looks disagree on it."""
+    """Two pairs of landmarks, each pair apart by as much variance; of one pair the views disagree on it."""
     random = np.random.default_rng(2)
     places = np.array([[0.2, 0.2], [0.3, 0.2], [0.7, 0.8], [0.8, 0.8]])
     apart = 0.01 * random.standard_normal((2000, 2, 2))
@@ -105,44 +107,44 @@ def test_a_steady_difference_is_told_before_an_unsteady_one() -> None:
         1,
     )
     landmarks = (places + landmarks).astype(np.float32)
-    noise = torch.eye(8, dtype=torch.float64) * 0.002**2
+    strays = torch.eye(8, dtype=torch.float64) * 0.002**2
     split = torch.tensor([0, 0, 0, 0, -1, 0, 1, 0]).double(), torch.tensor([0, 0, 0, 0, 0, -1, 0, 1]).double()
-    noise += 0.01**2 * sum(torch.outer(way, way) for way in split)
-    found = group(landmarks, noise, 3).numpy()
+    strays += 0.01**2 * sum(torch.outer(way, way) for way in split)
+    found = group(landmarks, strays, 3).numpy()
     first, second = found[:, :2], found[:, 2:]
     assert (first.max(1) > 0.8).sum() == 2  # the first pair has two of the three, the second shares one
     assert (second.sum(1) > 0.8).sum() == 1
     np.testing.assert_allclose(second[second.sum(1) > 0.8], 0.5, atol=0.15)
 
 
-def test_lessons_are_means_of_the_notes() -> None:
-    notes = clusters(0.002, 40)
-    assert Lessons(notes).of(np.array([5])).numpy() == pytest.approx(notes[[5]])
+def test_targets_are_means_of_what_was_found(micro: Config) -> None:
+    found, tps = clusters(0.002, 40), RandomTPS(micro.warp, micro.model)
+    assert Targets(tps, found).of(np.array([5])).numpy() == pytest.approx(found[[5]])
     groups = torch.rand(3, 9, dtype=torch.float64).softmax(1)
-    wanted = Lessons(notes, groups).of(np.array([7, 3]))
-    expected = np.einsum("kj,njd->nkd", groups.numpy(), notes[[3, 7]])
-    np.testing.assert_allclose(wanted, expected, atol=1e-6)  # in the order of the images of a batch
+    wanted = Targets(tps, found, groups).of(np.array([7, 3]))
+    expected = np.einsum("kj,njd->nkd", groups.numpy(), found[[7, 3]])
+    np.testing.assert_allclose(wanted, expected, atol=1e-6)
 
 
-def test_wavering_is_how_far_looks_at_lessons_stray(micro_colour: Config) -> None:
-    """Of notes that are what is found on the image itself: nothing without warp and light, more with."""
+def test_noise_is_how_far_a_view_strays_from_the_targets(micro_colour: Config) -> None:
+    """Of targets found on the image itself: nothing without warp and augmentation, more with."""
     still = ["warp.translation=0", "warp.rotation=0", "warp.scaling=1", "warp.grid_jitter=0"]
     dull = ["train.brightness=0", "train.contrast=0", "warp.landmark_share=0"]
     model = Autoencoder(micro_colour.model, seed=1).eval()
     pixels = np.random.default_rng(0).integers(0, 256, (70, 32, 32, 3), dtype=np.uint8)
     images = Prepared(pixels, np.arange(70), {})
     with torch.no_grad():
-        notes = model.detect(to_tensor(pixels)).landmarks.numpy()
-    calm = wavering(model, images, notes, with_values(micro_colour, still + dull))
+        targets = model.detect(to_tensor(pixels)).landmarks.numpy()
+    calm = noise(model, images, targets, with_values(micro_colour, still + dull))
     assert calm.shape == (8, 8)
     assert calm.abs().max() < 1e-8
-    moved = wavering(model, images, notes, micro_colour)
+    moved = noise(model, images, targets, micro_colour)
     assert torch.linalg.eigvalsh(moved).min() > -1e-12
     assert moved.diagonal().min() > 1e-6
-    # Without warp and light an error of the notes is what is left, but for the tenth that is furthest off.
-    off = np.random.default_rng(1).normal(0, 0.01, notes.shape).astype(np.float32)
+    # Without them an error of the targets is what is left, but for the tenth that is furthest off.
+    off = np.random.default_rng(1).normal(0, 0.01, targets.shape).astype(np.float32)
     off[::10] *= 100
-    found = wavering(model, images, notes + off, with_values(micro_colour, still + dull))
+    found = noise(model, images, targets + off, with_values(micro_colour, still + dull))
     kept = off.reshape(70, 8)[np.arange(70) % 10 > 0]
     np.testing.assert_allclose(found, kept.T @ kept / 63, atol=1e-6)
 
@@ -194,8 +196,7 @@ def test_every_kind_of_net_can_be_condensed(name: str) -> None:
 
 
 def fewer(run: Run, landmarks: int = 3) -> Config:
-    values = [*api.SELF_TAUGHT, "train.steps=8", f"model.landmarks={landmarks}"]
-    return with_values(api.further(run.config()), values)
+    return with_values(STAGE.derive(run.config()), ["train.steps=8", f"model.landmarks={landmarks}"])
 
 
 def test_a_smaller_model_goes_on_where_it_was_stopped(
@@ -215,26 +216,24 @@ def test_a_smaller_model_has_a_shape_of_its_own_and_no_names(
 ) -> None:
     start = Run(shutil.copytree(colour_run.folder, tmp_path / "start"))
     start.rename(["nose", "1", "2", "3"])
-    meta = start.meta() | {"finder": "face"}
+    meta = start.meta() | {"subject": "face"}
     start.config_file.write_text(json.dumps(meta))
-    made = api.train(
-        photos, tmp_path / "run", start=start.folder, self_taught=True, landmarks=2, steps=3, threads=1
-    )
+    made = api.train(photos, tmp_path / "run", start=start.folder, stage="distill", landmarks=2, steps=3)
     assert made.config().model.landmarks == 2
     assert made.names() == ["0", "1"]
-    assert made.meta()["finder"] == "face"
+    assert made.meta()["subject"] == "face"
     shape = made.shape()
     assert shape is not None
     assert len(shape) == 2
-    again = api.train(photos, tmp_path / "again", start=made.folder, self_taught=True, threads=1)
+    again = api.train(photos, tmp_path / "again", start=made.folder, stage="distill")
     assert again.config() == made.config()
-    edits = api.train(photos, tmp_path / "edits", start=made.folder, for_edits=True, steps=2, threads=1)
+    edits = api.train(photos, tmp_path / "edits", start=made.folder, stage="edit", steps=2)
     assert edits.shape() == made.shape()
 
 
 def test_a_model_teaches_no_more_landmarks_than_it_has(colour_run: Run, photos: Path, tmp_path: Path) -> None:
     with pytest.raises(TrigpointError, match=r"has 4 landmarks: it can teach as many or fewer, not 5\."):
-        api.train(photos, tmp_path / "run", start=colour_run.folder, self_taught=True, landmarks=5)
+        api.train(photos, tmp_path / "run", start=colour_run.folder, stage="distill", landmarks=5)
     with pytest.raises(TrigpointError, match="keeps its landmarks"):
         api.train(photos, tmp_path / "run", start=colour_run.folder, landmarks=2)
     with pytest.raises(TrigpointError, match="do not fit"):
@@ -249,17 +248,17 @@ def test_four_landmarks_of_digits_are_means_of_seven(
     off, others = {}, {}
     for steps in (1, 300):
         out = tmp_path / str(steps)
-        command = f"train digits --from digits-7 --self-taught --landmarks 4 --threads 1 --out {out}"
+        command = f"train digits --from digits-7 --stage distill --landmarks 4 --threads 1 --out {out}"
         assert main([*command.split(), "--steps", str(steps)]) == 0
         assert "4 landmarks, found on" in capsys.readouterr().out
         with np.load(out / "samples.npz") as kept:
             images = to_tensor(kept["pixels"])
-        teacher, student = Predictor.load("digits-7"), Predictor.load(out)
+        teacher, student = Predictor.load("digits-7").backend, Predictor.load(out).backend
         with torch.no_grad():
-            noted = look(teacher.model, images, teacher.shape, LOOKS)[0].double()
+            targets = look(teacher.model, images, teacher.shape, VIEWS)[0].double()
             found = student.model.detect(images).landmarks.double()
         # What means the four are is fitted on half of the images, and measured on the others.
-        x, y = noted.transpose(1, 2), found.transpose(1, 2)  # (n, 2, 7), (n, 2, 4)
+        x, y = targets.transpose(1, 2), found.transpose(1, 2)  # (n, 2, 7), (n, 2, 4)
         half = len(images) // 2
         weights = torch.linalg.lstsq(x[:half].flatten(0, 1), y[:half].flatten(0, 1)).solution
         means = x[half:] @ weights

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import shutil
 import subprocess
@@ -17,20 +16,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from trigpoint import api
-from trigpoint.core.config.tree import Config, TrainConfig, to_dict, with_steps
+from trigpoint.app.cli import main
+from trigpoint.core.config.tree import Config, to_dict, with_steps, with_values
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.runs import Run
 from trigpoint.core.sources.digits import Digits
 from trigpoint.learning.checkpoint import load_tensors
-from trigpoint.learning.data.prepared import Prepared, to_tensor
+from trigpoint.learning.data.prepared import TrainingSet
 from trigpoint.learning.evaluation.consistency import MEASURE, warp_errors
 from trigpoint.learning.model.autoencoder import Autoencoder
+from trigpoint.learning.nets.norms import recalibrated
+from trigpoint.learning.tensors import to_tensor
 from trigpoint.learning.training import loop
-from trigpoint.learning.training.recalibrate import recalibrate
 from trigpoint.learning.warps.tps import RandomTPS
 
 DRIVER = Path(__file__).with_name("driver.py")
@@ -50,23 +50,6 @@ def losses_of(run: Run) -> list[dict[str, float]]:
     """The log without what a clock or a machine decides."""
     kept = ("step", "recon", "conc", "sep", "eqv", "total", "warp_error")
     return [{name: line[name] for name in kept if name in line} for line in run.log()]
-
-
-def noted_losses(monkeypatch: pytest.MonkeyPatch, spoil: Callable[[int, dict], None] | None = None) -> list:
-    """Let training note each step's losses, and a test spoil them."""
-    original, seen = loop.step_losses, []
-
-    def wrapped(
-        model: Autoencoder, images: Tensor, tps: RandomTPS, config: Config, step: int, *others: Any
-    ) -> dict:
-        terms = original(model, images, tps, config, step, *others)
-        if spoil is not None:
-            spoil(step, terms)
-        seen.append({name: term.item() for name, term in terms.items()})
-        return terms
-
-    monkeypatch.setattr(loop, "step_losses", wrapped)
-    return seen
 
 
 # A finished run
@@ -90,51 +73,10 @@ def test_a_run_leaves_what_the_design_names(micro: Config, threes: Digits, tmp_p
     assert steps == sorted({round(part * 10) for part in loop.EVOLUTION})
 
 
-def test_log_lines_are_means_over_their_steps(
-    micro: Config, threes: Digits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loop, "LOG_TIMES", 3)
-    seen = noted_losses(monkeypatch)
-    run = loop.train(with_steps(micro, 11), threes, tmp_path / "run")
-    first, *lines = run.log()
-    assert first["step"] == 0
-    assert [line["step"] for line in lines] == [3, 6, 9, 11]
-    for line, part in zip(lines, (seen[:3], seen[3:6], seen[6:9], seen[9:]), strict=True):
-        for name in ("recon", "conc", "sep", "eqv"):
-            assert line[name] == pytest.approx(np.mean([one[name] for one in part]), rel=1e-5)
-        assert line["images_per_second"] > 0
-        assert line["memory_mb"] > 10
-
-
 def test_a_single_step_is_a_run(micro: Config, threes: Digits, tmp_path: Path) -> None:
     run = loop.train(with_steps(micro, 1), threes, tmp_path / "run")
     assert run.finished
     assert [line["step"] for line in run.log()] == [0, 1]
-
-
-def test_a_finished_run_is_not_trained_again(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = {path: path.stat().st_mtime_ns for path in tiny_run.folder.rglob("*")}
-    monkeypatch.setattr(loop, "step_losses", lambda *_: pytest.fail("trained a finished run"))
-    assert loop.train(Config(), Digits(), tiny_run.folder, resume=True).finished
-    assert {path: path.stat().st_mtime_ns for path in tiny_run.folder.rglob("*")} == before
-
-
-def test_held_out_images_are_not_trained_on() -> None:
-    pixels = np.arange(300, dtype=np.uint16).view(np.uint8).reshape(300, 1, 2, 1)  # each its own number
-    images = Prepared(pixels, np.arange(300), {})
-    rows, held_out = loop.split(images, seed=4)
-    kept = {tuple(one.ravel()) for one in held_out}
-    assert len(held_out) == 30
-    assert len(rows) == 270
-    assert kept.isdisjoint({tuple(one.ravel()) for one in pixels[rows]})
-    assert not np.array_equal(loop.split(images, seed=5)[0], rows)
-
-
-def test_a_tiny_set_is_trained_on_whole() -> None:
-    images = Prepared(np.zeros((20, 2, 2, 1), np.uint8), np.arange(20), {})
-    rows, held_out = loop.split(images, seed=0)
-    assert rows.tolist() == list(range(20))
-    assert len(held_out) == 8
 
 
 def test_one_image_is_too_few(make_source: type, micro: Config, tmp_path: Path) -> None:
@@ -146,6 +88,16 @@ def test_one_image_is_too_few(make_source: type, micro: Config, tmp_path: Path) 
 def test_two_images_are_enough(make_source: type, micro: Config, tmp_path: Path) -> None:
     images = [np.full((28, 28, 1), value, np.uint8) for value in (10, 200)]
     assert loop.train(with_steps(micro, 2), make_source(images), tmp_path / "run").finished
+
+
+@pytest.mark.parametrize("stage", ["distill", "draw", "edit"])
+def test_a_stage_that_goes_on_from_a_model_needs_one(
+    photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: str
+) -> None:
+    assert main(["train", str(photos), "--stage", stage, "--out", str(tmp_path / "run")]) == 2
+    words = f"The stage {stage} goes on from a trained model: name it, --from MODEL."
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_model_is_the_weights_average_where_one_is_kept(
@@ -177,7 +129,7 @@ def test_an_overwrite_that_breaks_off_before_it_has_its_images_keeps_the_old_run
     def break_off(*_: object) -> None:
         raise reason
 
-    monkeypatch.setattr(loop, "prepare", break_off)
+    monkeypatch.setattr(loop, "training_set", break_off)
     with pytest.raises(type(reason)):
         loop.train(with_steps(micro, 2), threes, tmp_path / "run", overwrite=True)
     assert Run(tmp_path / "run").model_file.read_bytes() == tiny_run.model_file.read_bytes()
@@ -209,7 +161,7 @@ def test_global_randomness_has_no_influence(micro_colour: Config, photos: Path, 
     for i in range(2):
         torch.manual_seed(i)
         np.random.seed(i)
-        run = api.train(photos, tmp_path / f"{i}", config=micro_colour, steps=4, threads=1)
+        run = api.train(photos, tmp_path / f"{i}", preset=micro_colour, steps=4)
         found.append(run.model_file.read_bytes())
     assert found[0] == found[1]
 
@@ -260,13 +212,14 @@ def drive(tmp_path_factory: pytest.TempPathFactory, micro: Config) -> Callable[[
 
 @pytest.fixture(scope="module")
 def stopped(drive: Callable[[list], dict[str, Any]]) -> dict[str, Any]:
-    """0: not stopped. 1: killed at nasty moments. 2: killed at any moment. 3, 4: Ctrl-C and SIGTERM."""
-    loops = "trigpoint.learning.training.loop"
+    """0: not stopped. 1: killed at nasty moments. 2: killed at any moment. 3: Ctrl-C."""
+    loops, order = "trigpoint.learning.training.loop", "trigpoint.learning.data.order:Order.batch"
+    saving = "trigpoint.learning.training.session:save_checkpoint"
     nasty = [
         {"at": "trigpoint.core.sources.digits:Digits.image", "call": 90},  # the images are half decoded
-        {"at": f"{loops}:step_losses", "call": 3},  # before the first checkpoint
-        {"at": f"{loops}:save_checkpoint", "call": 2},  # a line is logged, its checkpoint is not written
-        {"at": f"{loops}:save_checkpoint", "call": 1, "when": "after"},
+        {"at": order, "call": 3},  # before the first checkpoint
+        {"at": saving, "call": 2},  # a line is logged, its checkpoint is not written
+        {"at": saving, "call": 1, "when": "after"},
         {"at": "trigpoint.core.io:os.fsync", "call": 3},  # in the middle of writing a checkpoint
         {"at": f"{loops}:save_arrays", "call": 2},  # before keeping detection maps
         {"at": f"{loops}:save_tensors", "call": 1, "when": "after"},  # the model is written, nothing else
@@ -275,11 +228,10 @@ def stopped(drive: Callable[[list], dict[str, Any]]) -> dict[str, Any]:
     anywhere = [{"lines": 2}, {"lines": 5}, {"lines": 8}, None]
     ctrl_c = [
         {"at": "trigpoint.core.sources.digits:Digits.image", "call": 90, "signal": "SIGINT"},
-        {"at": f"{loops}:step_losses", "call": 7, "signal": "SIGINT"},
+        {"at": order, "call": 7, "signal": "SIGINT"},
         None,
     ]
-    terminate = [{"at": f"{loops}:step_losses", "call": 8, "signal": "SIGTERM"}, None]
-    return drive([[None], nasty, anywhere, ctrl_c, terminate])
+    return drive([[None], nasty, anywhere, ctrl_c])
 
 
 def test_a_run_killed_at_nasty_moments_ends_with_the_same_weights(stopped: dict[str, Any]) -> None:
@@ -302,7 +254,7 @@ def test_a_killed_run_logs_each_step_once(stopped: dict[str, Any], number: int) 
     assert losses_of(killed) == losses_of(calm)
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 4])
+@pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_stopped_run_is_finished_like_any_other(stopped: dict[str, Any], number: int) -> None:
     calm, run = stopped["runs"][0], stopped["runs"][number]
     assert run.finished
@@ -324,61 +276,6 @@ def test_ctrl_c_saves_and_says_how_to_go_on(stopped: dict[str, Any]) -> None:
     assert run.model_file.read_bytes() == stopped["runs"][0].model_file.read_bytes()
 
 
-def test_sigterm_saves_too(stopped: dict[str, Any]) -> None:
-    assert stopped["codes"][4] == [1, 0], stopped["said"][4]
-    assert "Stopped at step 8" in stopped["said"][4][0]
-    assert stopped["runs"][4].model_file.read_bytes() == stopped["runs"][0].model_file.read_bytes()
-
-
-@pytest.mark.parametrize("number", [3, 4])
-def test_the_log_of_an_interrupted_run_is_that_of_a_calm_one(stopped: dict[str, Any], number: int) -> None:
-    """Also where it was interrupted between two lines of the log."""
-    assert losses_of(stopped["runs"][number]) == losses_of(stopped["runs"][0])
-
-
-# When it cannot go on
-
-
-def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(
-    micro: Config, threes: Digits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = with_steps(micro, 12)
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
-    calm = loop.train(config, threes, tmp_path / "calm")
-
-    def spoil(step: int, terms: dict[str, Tensor]) -> None:
-        if step == 7:
-            terms["sep"] = terms["sep"] * math.nan
-
-    with monkeypatch.context() as patch:
-        noted_losses(patch, spoil)
-        with pytest.raises(loop.TrainingFailed, match="step 7: the loss sep is not finite") as caught:
-            loop.train(config, threes, tmp_path / "run")
-    assert "last good checkpoint is kept" in str(caught.value)
-    run = Run(tmp_path / "run")
-    tensors, metadata = load_tensors(run.checkpoint_file)
-    assert metadata["step"] == "7"
-    assert all(torch.isfinite(value).all() for value in tensors.values())
-    assert not run.finished
-    resumed = loop.train(config, threes, run.folder, resume=True)
-    assert resumed.model_file.read_bytes() == calm.model_file.read_bytes()
-
-
-def test_a_gradient_that_is_not_finite_stops_too(
-    micro: Config, threes: Digits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def spoil(step: int, terms: dict[str, Tensor]) -> None:
-        if step == 2:
-            terms["eqv"] = terms["eqv"] + (terms["eqv"] * 0).sqrt()  # 0, with an infinite slope
-
-    noted_losses(monkeypatch, spoil)
-    with pytest.raises(
-        loop.TrainingFailed, match=r"step 2: the gradient \(norm nan\) is not finite"
-    ) as caught:
-        loop.train(with_steps(micro, 6), threes, tmp_path / "run")
-    assert "No checkpoint existed yet" in str(caught.value)
-
-
 # It learns
 
 
@@ -386,7 +283,7 @@ def test_training_learns_to_follow_warps(tmp_path: Path) -> None:
     """On held-out digits: at least 2.5 times better than at first, and than always saying the centre.
 
     All losses together do this. So short a training does not tell what the equivariance loss adds: without
-    it 2.5 times is reached for some seeds too. `test_step.py` checks that loss by itself.
+    it 2.5 times is reached for some seeds too. `stages/test_discover.py` checks that loss by itself.
     """
     run = api.train(
         "digits",
@@ -394,7 +291,6 @@ def test_training_learns_to_follow_warps(tmp_path: Path) -> None:
         preset="tiny-7",
         steps=70,
         values=["train.batch_size=8", "train.learning_rate=0.004", "train.recalibration_images=256"],
-        threads=1,
     )
     config = run.config()
     with np.load(run.samples_file) as kept:
@@ -403,9 +299,10 @@ def test_training_learns_to_follow_warps(tmp_path: Path) -> None:
 
     digits = Digits()
     fresh = Autoencoder(config.model, seed=0)
-    recalibrate(fresh, to_tensor(np.stack([digits.image(i) for i in range(256)])).split(64))
+    with recalibrated(fresh, fresh.detector):
+        fresh.detect(to_tensor(np.stack([digits.image(i) for i in range(256)])))
     before = warp_errors(fresh, held_out).mean()
-    after = warp_errors(Predictor.load(run.folder).model, held_out).mean()
+    after = warp_errors(Predictor.load(run.folder).backend.model, held_out).mean()
 
     tps, generator = RandomTPS(MEASURE, config.model), torch.Generator().manual_seed(0)
     centre = torch.full((64, 7, 2), 0.5)
@@ -428,16 +325,17 @@ class Greys:
         return torch.from_numpy(rows).float().div(200)[:, None, None, None].expand(-1, 3, 4, 4)
 
 
-def test_statistics_come_from_images_in_the_light_of_training() -> None:
-    rows = np.arange(20, 180)
-    plain, lit, again = (
-        torch.cat(list(loop.batches(Greys(), rows, 130, TrainConfig(brightness=shift, contrast=0.0, seed=2))))
-        for shift in (0.0, 0.08, 0.08)
-    )
+def test_statistics_come_from_images_augmented_as_in_training() -> None:
+    data = TrainingSet(Greys(), np.arange(20, 180), np.empty(0))  # type: ignore[arg-type]
+    found = []
+    for shift in (0.0, 0.08, 0.08):
+        config = with_values(Config(), [f"train.brightness={shift}", "train.contrast=0", "train.seed=2"])
+        found.append(torch.cat(list(loop.batches(data, 130, config))))
+    plain, lit, again = found
     assert len(plain) == 128  # two whole batches of 64
     values = (plain[:, 0, 0, 0] * 200).round().int().tolist()
     assert len(set(values)) == 128
-    assert set(values) <= set(rows.tolist())
+    assert set(values) <= set(data.rows.tolist())
     change = (lit - plain)[:, 0, 0, 0]
     assert change.abs().max() <= 0.08 + 1e-6
     assert change.min() < -0.06

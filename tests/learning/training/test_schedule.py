@@ -10,12 +10,12 @@ import pytest
 
 from trigpoint.core.config.presets import preset
 from trigpoint.core.config.tree import Config, TrainConfig, with_steps
+from trigpoint.learning.training import stages
 from trigpoint.learning.training.schedule import (
-    batch_rows,
+    eqv_weight,
     landmark_share,
     learning_rate,
-    recon_weight,
-    weights,
+    recon_weights,
 )
 
 
@@ -48,28 +48,35 @@ def test_warm_up_is_linear_and_never_0() -> None:
 
 def test_reconstruction_weight_is_raised_tenfold_twice() -> None:
     config = preset("car-10")  # first value 0.001, raised at 40,000 and 50,000
-    found = [recon_weight(config, step) for step in (0, 39_999, 40_000, 49_999, 50_000, 10**6)]
+    found = [recon_weights(config, step)["recon"] for step in (0, 39_999, 40_000, 49_999, 50_000, 10**6)]
     assert found == pytest.approx([0.001, 0.001, 0.01, 0.01, 0.1, 0.1])
 
 
 def test_both_raises_count_where_they_fall_on_one_step() -> None:
     config = preset("celeba-10")
     config = replace(config, train=replace(config.train, recon_raise_at=(10, 10)))
-    assert recon_weight(config, 9) == pytest.approx(0.01)
-    assert recon_weight(config, 10) == pytest.approx(1.0)
+    assert recon_weights(config, 9)["recon"] == pytest.approx(0.01)
+    assert recon_weights(config, 10)["recon"] == pytest.approx(1.0)
 
 
-def test_weights_of_the_losses_at_a_step() -> None:
-    config = preset("celeba-10")
-    expected = {"recon": 0.1, "conc": 100.0, "sep": 16.0, "eqv": 1e4, "flow": 0.0, "still": 27.0, "ssim": 0.0}
-    expected["cycle"] = 4.0 * 80 * 80 * 3
-    assert weights(config, 150_000) == pytest.approx(expected)
+@pytest.mark.parametrize(
+    ("stage", "expected"),
+    [
+        ("discover", {"recon": 0.1, "ssim": 0.0, "conc": 100.0, "sep": 16.0, "eqv": 1e4, "flow": 0.0}),
+        ("distill", {"eqv": 1e4, "conc": 100.0}),
+        ("draw", {"recon": 0.1, "ssim": 0.0}),
+        ("edit", {"recon": 0.1, "ssim": 0.0, "cycle": 4.0 * 80 * 80 * 3, "locality": 27.0}),
+    ],
+)
+def test_weights_of_a_stage_s_losses_at_a_step(stage: str, expected: dict[str, float]) -> None:
+    found = stages.named(stage).weights(preset("celeba-10"), 150_000)
+    assert found == pytest.approx(expected)
 
 
 def test_equivariance_weight_rises_steadily_to_its_multiple() -> None:
     config = with_steps(Config(), 100)
     config = replace(config, train=replace(config.train, eqv_rise=4.0))
-    found = [weights(config, step)["eqv"] / config.losses.eqv for step in (0, 50, 100)]
+    found = [eqv_weight(config, step) / config.losses.eqv for step in (0, 50, 100)]
     assert found == pytest.approx([1, 2, 4])
 
 
@@ -84,41 +91,11 @@ def test_milestones_keep_their_place_in_a_shorter_run() -> None:
     for place in (0.0, 0.2, 0.4, 0.7, 0.99):
         late, early = int(place * 300_000), int(place * 3_000)
         assert learning_rate(short.train, early) == pytest.approx(learning_rate(full.train, late))
-        assert recon_weight(short, early) == pytest.approx(recon_weight(full, late))
+        assert recon_weights(short, early)["recon"] == pytest.approx(recon_weights(full, late)["recon"])
         assert landmark_share(short, early) == pytest.approx(landmark_share(full, late), abs=1e-6)
 
 
 def test_a_run_of_one_step_has_a_schedule() -> None:
     config = with_steps(Config(), 1)
     assert learning_rate(config.train, 0) > 0
-    assert np.isfinite(recon_weight(config, 0))
-
-
-def test_every_row_comes_once_an_epoch() -> None:
-    first = np.concatenate([batch_rows(60, 5, step, seed=1) for step in range(12)])
-    second = np.concatenate([batch_rows(60, 5, step, seed=1) for step in range(12, 24)])
-    assert sorted(first.tolist()) == sorted(second.tolist()) == list(range(60))
-    assert first.tolist() != second.tolist()
-
-
-def test_rows_left_over_are_others_in_each_epoch() -> None:
-    """62 rows make 12 batches of 5: two are left out, but not always the same."""
-    epochs = [np.concatenate([batch_rows(62, 5, 12 * e + s, 0) for s in range(12)]) for e in range(4)]
-    assert all(len(set(epoch.tolist())) == 60 for epoch in epochs)
-    assert len({frozenset(range(62)) - frozenset(epoch.tolist()) for epoch in epochs}) > 1
-
-
-def test_rows_follow_from_seed_and_step_alone() -> None:
-    np.testing.assert_array_equal(batch_rows(60, 5, 7, seed=3), batch_rows(60, 5, 7, seed=3))
-    assert batch_rows(60, 5, 7, seed=3).tolist() != batch_rows(60, 5, 7, seed=4).tolist()
-    assert batch_rows(60, 5, 7, seed=3).tolist() != batch_rows(60, 5, 8, seed=3).tolist()
-
-
-def test_a_set_smaller_than_a_batch_is_drawn_with_repetition() -> None:
-    rows = np.concatenate([batch_rows(3, 8, step, seed=0) for step in range(20)])
-    assert len(rows) == 160
-    assert set(rows.tolist()) == {0, 1, 2}
-
-
-def test_a_set_of_exactly_one_batch_is_used_whole() -> None:
-    assert sorted(batch_rows(8, 8, 5, seed=0).tolist()) == list(range(8))
+    assert np.isfinite(recon_weights(config, 0)["recon"])

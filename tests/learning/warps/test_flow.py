@@ -14,8 +14,8 @@ from scipy.ndimage import gaussian_filter, map_coordinates
 from scipy.ndimage import shift as shifted
 from torch import Tensor
 
-from trigpoint.core import geometry
 from trigpoint.core.sources import figures
+from trigpoint.learning import tensors
 from trigpoint.learning.warps.flow import STILL, compose, farneback, follow, preference
 
 SIZE = 64
@@ -363,7 +363,7 @@ def test_frames_in_which_nothing_moves_count_for_nothing() -> None:
 def test_cells_are_those_of_the_one_home_of_coordinates() -> None:
     """`follow` at pixel centres reads the field as it is stored."""
     flow = random_field(9)
-    cells = geometry.grid(SIZE, SIZE, SIZE).expand(3, -1, -1)
+    cells = tensors.grid(SIZE, SIZE, SIZE).expand(3, -1, -1)
     torch.testing.assert_close(
         follow(flow, cells) - cells, flow.flatten(2).transpose(1, 2), atol=1e-5, rtol=0
     )

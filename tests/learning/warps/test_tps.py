@@ -11,8 +11,8 @@ import torch
 from kornia.geometry.transform import warp_points_tps
 from scipy.interpolate import RBFInterpolator
 
-from trigpoint.core import geometry
 from trigpoint.core.config.tree import ModelConfig, WarpConfig
+from trigpoint.learning import tensors
 from trigpoint.learning.warps.tps import RIDGE, RandomTPS, Warp, basis, damped_coefficients, solver
 
 MODEL = ModelConfig(image_size=16, padded_size=24)
@@ -29,7 +29,7 @@ def double(*shape: int, seed: int = 0) -> torch.Tensor:
 
 def spread_landmarks(batch: int, count: int = 10, seed: int = 0) -> torch.Tensor:
     """Some landmarks per sample, none too near another: jittered places of a 4 x 4 grid."""
-    places = geometry.grid(4, 1, 1)
+    places = tensors.grid(4, 1, 1)
     order = torch.stack([torch.randperm(16, generator=generator(seed + b))[:count] for b in range(batch)])
     return places[order] + 0.05 * torch.rand(batch, count, 2, generator=generator(seed))
 
@@ -39,7 +39,7 @@ def draw(config: WarpConfig, batch: int, share: float, model: ModelConfig = MODE
 
 
 def centres(model: ModelConfig = MODEL) -> torch.Tensor:
-    return geometry.grid(model.padded_size, model.image_size, model.padded_size)
+    return tensors.grid(model.padded_size, model.image_size, model.padded_size)
 
 
 # The spline itself
@@ -381,9 +381,9 @@ def test_warped_image_shows_a_spot_where_map_says(share: float, seed: int) -> No
         """Brightness of each sample's spot at points (6, n, 2)."""
         return torch.exp(-(points - places[:, None]).square().sum(-1) / (2 * sigma**2))
 
-    images = spot(geometry.grid(64, 64, 64).expand(6, -1, -1)).reshape(6, 1, 64, 64)
+    images = spot(tensors.grid(64, 64, 64).expand(6, -1, -1)).reshape(6, 1, 64, 64)
     warp = draw(WarpConfig(), 6, share, model, seed)
-    warped = geometry.sample(images, warp.pixels)
+    warped = tensors.sample(images, warp.pixels)
     assert warped.shape == (6, 1, 80, 80)
 
     along = (torch.arange(80) + 0.5 - 8) / 64  # eight pixels of padding

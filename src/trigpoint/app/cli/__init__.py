@@ -77,7 +77,7 @@ def run(words: list[str]) -> int:
         say(*USAGE.format(verbs=verbs).split("\n"))
         return 0
     if words[0] in ("-V", "--version"):
-        from trigpoint import __version__
+        from trigpoint.core.version import __version__
 
         say(f"trigpoint {__version__}")
         return 0
@@ -85,8 +85,10 @@ def run(words: list[str]) -> int:
         return complain(f"There is no verb {words[0]!r}; `trigpoint --help` lists them.")
     if odd := next((word for word in words if unreadable_option(word)), None):
         return complain(f"There is no option {odd}.")  # perhaps a file, by a shell's *: write ./ before it
+    from trigpoint.app.cli.renamed import renamed
+
     verb = importlib.import_module(f"trigpoint.app.cli.{words[0]}")
-    return int(verb.main(words[1:]))
+    return int(verb.main(renamed(words[1:])))
 
 
 class Terminated(BaseException):

@@ -50,8 +50,7 @@ def main(argv: Sequence[str]) -> int:
             args.out,
             preset=None if resume else "tiny-7",
             steps=None if resume else args.steps,
-            resume=resume,
-            overwrite=args.overwrite,
+            existing="resume" if resume else "overwrite" if args.overwrite else "refuse",
         )
         detect([str(args.out), "digits", "--out", str(found), "--overwrite"])
         say("", *closing_words(run).split("\n"))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import tyro
 from tyro.conf import Positional
 
 from trigpoint.core.io import say
+from trigpoint.core.words import counted
 
 if TYPE_CHECKING:
     from trigpoint.core.geometry import Placement
@@ -55,10 +56,10 @@ class Detect:
     """Of videos: smooth each landmark over time (Savitzky-Golay, a quarter of a second)."""
     box: str | None = None
     """Where the subject is on every image or frame, in pixels: LEFT,TOP,WIDTH,HEIGHT."""
-    whole: bool = False
-    """Look at the whole image, also with a model that finds faces or was trained on a crop."""
-    looks: int | None = None
-    """How often to look at each image, in place of the model's own number; 1 is fastest."""
+    subjects: Literal["auto", "whole"] = "auto"
+    """auto: each face, for a model of faces; the crop that a model was trained on. whole: the whole image."""
+    views: int | None = None
+    """How many views of each image, in place of the model's own number; 1 is fastest."""
     overwrite: bool = False
     """Do it again, and replace what an earlier call left in --out."""
 
@@ -76,8 +77,8 @@ def main(argv: Sequence[str]) -> int:
 
     if args.out.is_file():
         raise TrigpointError(f"{args.out} is a file; --out names a folder.")
-    if args.box and args.whole:
-        raise TrigpointError("Give --box or --whole, not both.")
+    if args.box and args.subjects == "whole":
+        raise TrigpointError("Give --box or --subjects whole, not both.")
     if args.trails and not args.overlay:
         raise TrigpointError("--trails are drawn on the overlay: add --overlay.")
     box = parse_box(args.box) if args.box else None
@@ -94,7 +95,7 @@ def main(argv: Sequence[str]) -> int:
     if of_videos and missing is not None:
         raise TrigpointError(f"There is no file or folder {missing}.")
     keypoints = KeypointMap.load(args.keypoints) if args.keypoints else None
-    predictor = Predictor.load(args.model, args.looks)
+    predictor = Predictor.load(args.model, args.views)
     if keypoints is not None and keypoints.landmarks != predictor.landmarks:
         raise TrigpointError(
             f"{args.keypoints} was fitted to {keypoints.landmarks} landmarks, "
@@ -130,11 +131,13 @@ def on_images(args: Detect, task: Task) -> int:
     if isinstance(source, Folder):
         source.leave_out(args.out / OVERLAYS)
     wanted = Wanted(args.out, task.formats, args.overlay, args.overwrite)
-    done = detect_images(predictor, source, wanted, box=task.box, whole=args.whole, keypoints=task.keypoints)
+    done = detect_images(
+        predictor, source, wanted, box=task.box, subjects=args.subjects, keypoints=task.keypoints
+    )
     for name, reason in done.skipped.items():
         say(f"skipped {name}: {reason}", error=True)
     for name in done.empty:
-        say(f"no {predictor.finder} found on {name}", error=True)
+        say(f"no {predictor.subject} found on {name}", error=True)
     if done.uncropped:
         width, height = predictor.config.video.frame or (0, 0)
         size = f"frames of {width}x{height} pixels" if width else "frames of a size that its run does not say"
@@ -154,7 +157,7 @@ def on_images(args: Detect, task: Task) -> int:
         f"{len(task.keypoints.names)} keypoints" if task.keypoints else f"{predictor.landmarks} landmarks"
     )
     if done.images:
-        what = f"{counted(done.subjects, predictor.finder)} on " if done.subjects != done.images else ""
+        what = f"{counted(done.subjects, predictor.subject)} on " if done.subjects != done.images else ""
         added = f", {done.before:,} before" if done.before else ""
         say(f"{points} on {what}{counted(done.images, 'image')}{added}: {wanted.table}")
     elif not (done.drawn or done.written):
@@ -175,10 +178,10 @@ def on_videos(args: Detect, task: Task, videos: Sequence[Path], closed: Sequence
     outputs = Outputs(args.out, task.formats, args.overlay, args.trails, args.smooth, args.overwrite)
     if args.trails < 0:
         raise TrigpointError(f"--trails must be 0 or more; got {args.trails}.")
-    if predictor.finder and not (box or args.whole):
+    if predictor.subject and not box and args.subjects == "auto":
         raise TrigpointError(
-            f"{args.model} looks for a {predictor.finder} on images, not on videos: --box says where it is "
-            "on every frame, --whole that it fills the frame."
+            f"{args.model} looks for a {predictor.subject} on images, not on videos: --box says where it is "
+            "on every frame, --subjects whole that it fills the frame."
         )
     stems = [video.stem for video in videos]
     double = next((stem for stem in stems if stems.count(stem) > 1), None)
@@ -243,7 +246,3 @@ def formats(words: str) -> tuple[str, ...]:
             raise TrigpointError(f"There is no format {word!r}; the formats are csv, dlc, coco and slp.")
         names += ["dlc", "h5"] if word == "dlc" else [word]
     return tuple(names)
-
-
-def counted(number: int, word: str) -> str:
-    return f"{number:,} {word}" + ("" if number == 1 else "s")

@@ -33,8 +33,8 @@ class Evaluate:
     """Fit on nine tenths of the split labels and measure on the rest: to choose by, not to report."""
     protocol: Literal["lmdis", "autolink", "imm", "imm-bias", "bkind", "saic"] = "lmdis"
     """lmdis is the paper's release, the others later projects'. Compare numbers of one protocol only."""
-    looks: int | None = None
-    """How often to look at each image, in place of the model's own number; the paper looks once."""
+    views: int | None = None
+    """How many views of each image, in place of the model's own number; the paper has one."""
     labels: str = ""
     """Also the error with so many labels, such as 1,5,10,50,100,200,500,all."""
     draws: int = 10
@@ -68,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
     from trigpoint.core.sources import Source, files_of, open_source
     from trigpoint.learning.evaluation.evaluate import SPLIT, annotated, for_validation, measure
 
-    predictor = Predictor.load(args.model, args.looks)
+    predictor = Predictor.load(args.model, args.views)
     train: Source = open_source(args.source, "labels")
     test: Source
     if args.validation:
@@ -131,7 +131,7 @@ def describe(result: dict[str, Any]) -> str:
     lines += [
         f"for comparison: {baselines}",
         f"protocol {result['protocol']}: {result['protocol_text']}",
-        f"K = {result['landmarks']}, {result['looks']} look{'s' * (result['looks'] > 1)} at each image, "
+        f"K = {result['landmarks']}, {result['views']} view{'s' * (result['views'] > 1)} of each image, "
         f"{result['split']} of {result['source']}: {result['labels']:,} labels, "
         f"{result['test_images']:,} test images; regressor: {result['regressor']}",
     ]

@@ -61,8 +61,8 @@ def main(argv: Sequence[str]) -> int:
     targets = np.array(
         [place.to_unit(annotations.points[index]) for index, place in zip(found.indices, places, strict=True)]
     )
-    group_of = getattr(source, "group", None)
-    groups = [group_of(int(index)) for index in found.indices] if group_of else None
+    named = [source.group(int(index)) for index in found.indices]
+    groups = [name for name in named if name is not None] if None not in named else None
     sides = np.array([(place.width, place.height) for place in places])
     fitted = fit_keypoints(found.points, targets, annotations.names, sides, groups)
     measured = fitted.measured

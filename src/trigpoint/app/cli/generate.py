@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,15 +138,12 @@ def train(args: GenerateTrain) -> int:
         raise TrigpointError("Name the run folder to write: --out runs/NAME.")
     if args.resume and args.overwrite:
         raise TrigpointError("--resume goes on with a run and --overwrite replaces it: give one of them.")
-    if args.threads is not None and args.threads < 1:
-        raise TrigpointError(f"--threads must be at least 1; got {args.threads}.")
-    import torch
-
     from trigpoint.app.report.generator import closing_words, write_report
     from trigpoint.core.config.generator import PRESETS, with_values
     from trigpoint.core.generator_run import GeneratorRun
     from trigpoint.core.inference.predictor import find_model
     from trigpoint.core.sources import open_source
+    from trigpoint.learning.devices import use_threads
     from trigpoint.learning.generation.train import train as train_generator
 
     if args.model is None and not args.resume:
@@ -157,7 +153,7 @@ def train(args: GenerateTrain) -> int:
     changed = args.set or args.steps is not None or args.seed is not None or args.preset != "compact"
     if args.resume and changed:
         raise TrigpointError("A resumed run keeps its own settings: give --resume without others.")
-    torch.set_num_threads(args.threads or os.cpu_count() or 1)
+    use_threads(args.threads)
     values = [f"steps={args.steps}"] if args.steps is not None else []
     values += [f"seed={args.seed}"] if args.seed is not None else []
     settings = with_values(PRESETS[args.preset], [*values, *args.set])

@@ -79,7 +79,9 @@ def main(argv: Sequence[str]) -> int:
     from trigpoint.app.reproduce.reference import dlib_rows, is_faces
     from trigpoint.app.reproduce.runner import Settings, measure, splits
     from trigpoint.app.reproduce.write import write
+    from trigpoint.learning.devices import use_threads
 
+    use_threads(args.threads)
     settings = Settings(
         source=args.source,
         out=args.out or Path("runs") / args.name,
@@ -89,7 +91,6 @@ def main(argv: Sequence[str]) -> int:
         values=args.set,
         reuse=args.reuse,
         embedding=args.embedding,
-        threads=args.threads,
         seed=args.seed,
     )
     measured = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 from tyro.conf import OmitArgPrefixes, Positional
@@ -43,14 +43,13 @@ class Train:
     start: Annotated[str | None, tyro.conf.arg(name="from", metavar="MODEL")] = None
     """Train this run or shipped model further, on the images given, for a third of its first length."""
     video: OmitArgPrefixes[VideoOptions] = field(default_factory=VideoOptions)
-    for_edits: bool = False
-    """With --from: train the decoder alone: images follow moved landmarks better; landmarks stay."""
-    self_taught: bool = False
-    """With --from: train the detector alone, to find by one look, in any light, what it found by several.
-    With fewer --landmarks too: each is then a mean of some that lie together."""
-    drawing: bool = False
-    """With --from: train descriptors and decoder alone, to draw images from landmarks that stay: after
-    --self-taught, before --for-edits."""
+    stage: Literal["discover", "distill", "draw", "edit"] | None = None
+    """With --from, what is trained:
+    discover: all of the model, further;
+    distill: the detector, to find by one view, in any light, what the model found by several; with fewer
+    --landmarks too, each then a mean of some that lie together;
+    draw: descriptors and decoder, to draw images from landmarks that stay: after distill, before edit;
+    edit: the decoder, so that images follow moved landmarks better."""
     flow: bool = False
     """Of videos: learn from optical flow beside random warps."""
     set: tuple[str, ...] = ()
@@ -67,17 +66,20 @@ class Train:
 
 def main(argv: Sequence[str]) -> int:
     args = tyro.cli(Train, prog="trigpoint train", args=argv)
+    from trigpoint import api
+    from trigpoint.app.report.text import closing_words
     from trigpoint.core.errors import TrigpointError
+    from trigpoint.core.sources import left_out, videos_and_images
+    from trigpoint.learning.devices import use_threads
 
     out = args.out
     if out is None:
         raise TrigpointError("Name the run folder to write: --out runs/NAME.")
     if args.resume and args.overwrite:
         raise TrigpointError("--resume goes on with a run and --overwrite replaces it: give one of them.")
-    from trigpoint import api
-    from trigpoint.app.report.text import closing_words
-    from trigpoint.core.sources import left_out, videos_and_images
-
+    if args.preset and args.config:
+        raise TrigpointError("Give --preset or --config, not both.")
+    use_threads(args.threads)
     if note := left_out(*videos_and_images([Path(word) for word in args.source])):
         say(note, error=True)
 
@@ -86,17 +88,12 @@ def main(argv: Sequence[str]) -> int:
             args.source,
             out,
             landmarks=args.landmarks,
-            preset=args.preset,
+            preset=args.preset or args.config,
             steps=args.steps,
-            config=args.config,
             values=assignments(args),
+            stage=args.stage,
             start=args.start,
-            for_edits=args.for_edits,
-            self_taught=args.self_taught,
-            drawing=args.drawing,
-            threads=args.threads,
-            resume=args.resume,
-            overwrite=args.overwrite,
+            existing="resume" if args.resume else "overwrite" if args.overwrite else "refuse",
         )
         say(*closing_words(run).split("\n"))
         return 0
@@ -119,7 +116,7 @@ FLOW = ("warp.flow_share=0.5", "losses.flow_prefer=100")  # what --flow stands f
 
 def report_failures(work: Callable[[], int], go_on: str) -> int:
     """Run a training; when it stops early, say why and how to go on."""
-    from trigpoint.learning.training.loop import Interrupted, TrainingFailed
+    from trigpoint.learning.training.session import Interrupted, TrainingFailed
 
     try:
         return work()

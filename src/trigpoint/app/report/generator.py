@@ -13,6 +13,7 @@ from trigpoint.core.errors import TrigpointError, UnreadableImage
 from trigpoint.core.generator_run import GeneratorRun
 from trigpoint.core.io import write_atomically
 from trigpoint.core.sources.images import read_image
+from trigpoint.core.words import skipped_words
 
 
 def headline(summary: dict[str, Any]) -> str:
@@ -30,9 +31,8 @@ def closing_words(run: GeneratorRun) -> str:
     summary = run.summary()
     lines = [
         headline(summary),
-        f"Speed: {summary['images_per_second']:.0f} images/s; "
-        f"peak memory {summary['peak_memory_mb']:.0f} MB.",
-        text.skipped_words(summary["skipped"]),
+        f"Speed: {summary['images_per_second']:.0f} images/s; peak memory {text.memory(summary)}.",
+        skipped_words(summary["skipped"]),
         f"Report: {run.report_file}",
         f"Next:   trigpoint generate sample {quote(str(run.folder))} --like IMAGE... --out made",
     ]
@@ -82,10 +82,10 @@ def write_report(run: GeneratorRun) -> Path:
         "generator": f"{summary['parameters']:,} parameters, latent of {settings.latent}",
         "balance": f"gamma {settings.gamma}, cycle weight {settings.cycle}"
         + (f", apart weight {settings.apart} up to {settings.distance:.0%}" if settings.apart else ""),
-        "speed": f"{summary['images_per_second']:.0f} images/s, {summary['peak_memory_mb']:.0f} MB at most",
+        "speed": f"{summary['images_per_second']:.0f} images/s, {text.memory(summary)} at most",
     }
     if summary["skipped"]:
-        facts["skipped"] = text.skipped_words(summary["skipped"])
+        facts["skipped"] = skipped_words(summary["skipped"])
     template = (Path(__file__).parent / "generator.html").read_text("utf-8")
     page = Template(template).substitute(
         policy=policy(template),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from trigpoint.core.files.overlay import contact_sheet, draw_landmarks
 from trigpoint.core.sources.images import to_channels
@@ -13,9 +12,10 @@ from trigpoint.core.sources.images import to_channels
 COLUMNS, TILE = 9, 112
 
 Bytes = NDArray[np.uint8]
+Points = NDArray[np.float64]
 
 
-def overview(pixels: Bytes, landmarks: Tensor, decoded: Bytes, morphs: list[tuple[Bytes, Tensor]]) -> Bytes:
+def overview(pixels: Bytes, landmarks: Points, decoded: Bytes, morphs: list[tuple[Bytes, Points]]) -> Bytes:
     """Rows: images with their landmarks, their reconstructions, and morphs (frames and their path)."""
     count = min(COLUMNS, len(pixels))
     blank = np.full((TILE, TILE, 3), 255, np.uint8)
@@ -36,5 +36,5 @@ def enlarged(image: Bytes) -> Bytes:
     return np.asarray(picture, np.uint8)
 
 
-def marked(image: Bytes, points: Tensor) -> Bytes:
-    return draw_landmarks(enlarged(image), points.numpy() * TILE)
+def marked(image: Bytes, points: Points) -> Bytes:
+    return draw_landmarks(enlarged(image), points * TILE)

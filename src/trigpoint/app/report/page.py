@@ -11,9 +11,7 @@ from string import Template
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from trigpoint.app.report import pictures, text
 from trigpoint.app.report.markup import escaped, policy
@@ -25,7 +23,10 @@ from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.io import write_atomically
 from trigpoint.core.palette import colours, hexadecimal
 from trigpoint.core.runs import Run
-from trigpoint.learning.data.prepared import to_tensor
+from trigpoint.learning.training.stages import named
+
+Bytes = NDArray[np.uint8]
+Points = NDArray[np.float64]
 
 GRID, PAIRS, MORPHS, FRAMES, EVOLUTION_ROWS = 24, 12, 4, 21, 3
 AT_FIRST = (
@@ -35,7 +36,6 @@ AT_FIRST = (
 GONE_ON = "Step 0 shows the maps of the model that this training went out from."
 
 
-@torch.inference_mode()
 def write_report(run: Run) -> Path:
     """(Re)write RUN/report.html, overview.png and the model card from the run's own files."""
     if not run.finished:
@@ -45,12 +45,10 @@ def write_report(run: Run) -> Path:
     config, summary = run.config(), run.summary()
     predictor = Predictor.load(run.folder)
     pixels = run.samples()
-    images = to_tensor(pixels)
-    detection, descriptors = predictor.model.encode(images)
-    decoded = predictor.model.decode(detection.landmarks, descriptors)
-    points = detection.landmarks.numpy()
-    pairs = choose_pairs(images, detection.landmarks, decoded)
-    morphs = [morph(predictor, pair, detection.landmarks, descriptors) for pair in pairs]
+    points, descriptors = predictor.backend.encode(pixels)
+    decoded = predictor.backend.decode(points, descriptors)
+    pairs = choose_pairs(pixels, points, decoded)
+    morphs = [morph(predictor, pair, points, descriptors) for pair in pairs]
 
     template = (Path(__file__).parent / "page.html").read_text("utf-8")
     source = " ".join(run.meta()["source"][:3])
@@ -67,7 +65,7 @@ def write_report(run: Run) -> Path:
         ),
         evolution=evolution(run, pixels, config),
         reconstructions=reconstructions(pixels, decoded, points),
-        morphs=morph_players(pairs, [frames for frames, _ in morphs], images, detection.landmarks),
+        morphs=morph_players(pairs, [frames for frames, _ in morphs], pixels, points),
         charts=charts(run, config),
         health=health(summary["health"]),
         temporal=over_time(summary.get("temporal")),
@@ -75,15 +73,10 @@ def write_report(run: Run) -> Path:
         command=escaped(f"trigpoint detect {quote(str(run.folder))} IMAGE... --out found --overlay"),
     )
     write_atomically(run.report_file, page.encode())
-    picture = overview(pixels, detection.landmarks, to_bytes(decoded), morphs[:2])
+    picture = overview(pixels, points, decoded, morphs[:2])
     write_image(run.folder / "overview.png", picture)
     write_atomically(run.folder / "README.md", text.model_card(run).encode())
     return run.report_file
-
-
-def to_bytes(images: Tensor) -> NDArray[np.uint8]:
-    """(B, C, n, n) -> (B, n, n, C) bytes; 0 is black, 1 white, and beyond them is as they."""
-    return images.permute(0, 2, 3, 1).mul(255).round().clamp(0, 255).byte().contiguous().numpy()
 
 
 def legend(count: int) -> str:
@@ -97,9 +90,7 @@ def legend(count: int) -> str:
 def evolution(run: Run, pixels: NDArray[np.uint8], config: Config) -> str:
     """Rows of images, columns of training steps: how the detection maps come to a point."""
     kept = run.stages(".npz")
-    if trained := {"decoder": "the decoder was", "drawing": "descriptors and decoder were"}.get(
-        config.train.part
-    ):
+    if trained := named(config.train.stage).trained:
         said = f"Only {trained} trained: the maps are those of the model it went out from."
         return f"<h2>The detection maps</h2>\n<p>{said}</p>"
     heading = f"<h2>How the detection maps came to a point</h2>\n<p>{AT_FIRST}</p>\n"
@@ -125,37 +116,34 @@ def evolution(run: Run, pixels: NDArray[np.uint8], config: Config) -> str:
     return heading + shown
 
 
-def reconstructions(pixels: NDArray[np.uint8], decoded: Tensor, points: NDArray[np.float32]) -> str:
-    made = to_bytes(decoded)
+def reconstructions(pixels: Bytes, decoded: Bytes, points: Points) -> str:
     pairs = []
     for i in range(min(PAIRS, len(pixels))):
         before = pictures.landmark_picture(pixels[i], points[i], f"input {i}")
         pairs.append(
-            f'<div class="pair">{before}{pictures.plain_picture(made[i], f"reconstruction {i}")}</div>'
+            f'<div class="pair">{before}{pictures.plain_picture(decoded[i], f"reconstruction {i}")}</div>'
         )
     return "".join(pairs)
 
 
 def morph(
-    predictor: Predictor, pair: tuple[int, int], landmarks: Tensor, descriptors: Tensor | None
-) -> tuple[NDArray[np.uint8], Tensor]:
+    predictor: Predictor, pair: tuple[int, int], points: Points, descriptors: NDArray[np.float32] | None
+) -> tuple[Bytes, Points]:
     """Frames from one image's landmarks to another's, the first one's appearance kept, and the path."""
     start, end = pair
-    share = torch.linspace(0, 1, FRAMES)[:, None, None]
-    path = landmarks[start] * (1 - share) + landmarks[end] * share  # (FRAMES, K, 2)
-    appearance = None if descriptors is None else descriptors[start].expand(FRAMES, -1, -1)
-    return to_bytes(predictor.model.decode(path, appearance)), path
+    share = np.linspace(0, 1, FRAMES)[:, None, None]
+    path = points[start] * (1 - share) + points[end] * share  # (FRAMES, K, 2)
+    appearance = None if descriptors is None else np.repeat(descriptors[start][None], FRAMES, axis=0)
+    return predictor.backend.decode(path, appearance), path
 
 
-def morph_players(
-    pairs: list[tuple[int, int]], made: list[NDArray[np.uint8]], images: Tensor, landmarks: Tensor
-) -> str:
+def morph_players(pairs: list[tuple[int, int]], made: list[Bytes], images: Bytes, landmarks: Points) -> str:
     """Each morph as a strip of frames to animate, between the two images it joins."""
     parts = []
     for (start, end), frames in zip(pairs, made, strict=True):
         strip = pictures.data_url(np.concatenate(list(frames), axis=1))
-        ends = [to_bytes(images[i : i + 1])[0] for i in (start, end)]
-        dots = json.dumps([landmarks[i].numpy().round(4).tolist() for i in (start, end)])
+        ends = [images[i] for i in (start, end)]
+        dots = json.dumps([landmarks[i].round(4).tolist() for i in (start, end)])
         few = "".join(pictures.plain_picture(frames[i], "a step of the morph") for i in range(0, FRAMES, 4))
         parts.append(
             f'<div class="morph">{pictures.plain_picture(ends[0], "from")}'
@@ -167,16 +155,17 @@ def morph_players(
     return "".join(parts)
 
 
-def choose_pairs(images: Tensor, landmarks: Tensor, decoded: Tensor) -> list[tuple[int, int]]:
+def choose_pairs(images: Bytes, landmarks: Points, decoded: Bytes) -> list[tuple[int, int]]:
     """Pairs of well reconstructed images whose landmarks differ much: there is something to see."""
     # Relative to the image's own contrast: a nearly empty image is not a good reconstruction.
-    error = (images - decoded).square().mean((1, 2, 3)) / images.var((1, 2, 3)).clamp_min(1e-4)
+    colours, made = (pixels.reshape(len(pixels), -1) / 255 for pixels in (images, decoded))
+    error = np.square(colours - made).mean(1) / colours.var(1).clip(1e-4)
     good = error.argsort()[: max(2, len(images) // 2)].tolist()
     chosen: list[tuple[int, int]] = []
     free = list(good)
     while len(free) >= 2 and len(chosen) < MORPHS:
         start = free.pop(0)
-        gaps = [(landmarks[start] - landmarks[other]).norm(dim=-1).mean().item() for other in free]
+        gaps = [np.linalg.norm(landmarks[start] - landmarks[other], axis=-1).mean() for other in free]
         chosen.append((start, free.pop(int(np.argmax(gaps)))))
     return chosen
 
@@ -197,7 +186,7 @@ def charts(run: Run, config: Config) -> str:
                   "% of the colour range", False),
         "cycle": ("landmarks put here are found again within", lambda loss: 100 * loss,
                   "% of the image edge", True),
-        "still": ("change far from a moved landmark", lambda loss: 100 * loss / values,
+        "locality": ("change far from a moved landmark", lambda loss: 100 * loss / values,
                   "% of the colour range", True),
         "eqv": ("misses a known warp by (RMS)", lambda loss: 100 * math.sqrt(max(0.0, loss) / count),
                 "% of the image edge", True),
@@ -282,9 +271,7 @@ def facts(run: Run, config: Config, summary: dict[str, Any]) -> str:
         "training": f"{summary['steps']:,} steps of {config.train.batch_size} images, "
         f"seed {config.train.seed}",
         "speed": f"{summary['images_per_second']:.0f} images/s",
-        "arithmetic": f"{summary['gflops']:.0f} GFLOP/s; a large matrix product in the same run: "
-        f"{summary['matrix_product_gflops']:.0f} GFLOP/s",
-        "peak memory": f"{summary['peak_memory_mb']:.0f} MB",
+        "peak memory": text.memory(summary),
         "versions": ", ".join(f"{name} {version}" for name, version in meta["versions"].items()),
     }
     table = "".join(f"<dt>{name}</dt><dd>{escaped(value)}</dd>" for name, value in rows.items())

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from shlex import join, quote
 from typing import Any
 
+from trigpoint.core.config.tree import with_steps
+from trigpoint.core.config.values import assignments
+from trigpoint.core.errors import TrigpointError
+from trigpoint.core.inference.predictor import ZOO
 from trigpoint.core.io import printable
 from trigpoint.core.runs import Run
+from trigpoint.core.words import skipped_words
+from trigpoint.learning.training.stages import named
 
 MANY = 4  # landmarks on the background are many where they are one in so many
 OF_VIDEOS = (
@@ -79,26 +86,13 @@ def kept_out(summary: dict[str, Any]) -> str:
     return "Images of the training set, which is too small to spare any."
 
 
-def skipped_words(skipped: dict[str, str]) -> str:
-    """`skipped` are names and reasons."""
-    count = len(skipped)
-    if not count:
-        return ""
-    name, reason = next(iter(skipped.items()))
-    more = "" if count == 1 else f", and {count - 1} more"
-    images = f"image{'s' * (count > 1)}"
-    return f"Skipped {count} unreadable {images}: {printable(name)} ({printable(reason)}){more}."
-
-
 def closing_words(run: Run) -> str:
     summary = run.summary()
-    share = summary["gflops"] / max(summary["matrix_product_gflops"], 1e-9)
     lines = [
         headline(run),
         *cautions(run),
         edits(run),
-        f"Speed: {summary['images_per_second']:.0f} images/s, {summary['gflops']:.0f} GFLOP/s "
-        f"({share:.0%} of a large matrix product here); peak memory {summary['peak_memory_mb']:.0f} MB.",
+        f"Speed: {summary['images_per_second']:.0f} images/s; peak memory {memory(summary)}.",
         skipped_words(summary["skipped"]),
         f"Report: {run.report_file}",
         f"Next:   trigpoint detect {quote(str(run.folder))} IMAGE... --out found --overlay",
@@ -107,17 +101,26 @@ def closing_words(run: Run) -> str:
     return "\n".join(line for line in lines if line)
 
 
+def memory(summary: dict[str, Any]) -> str:
+    taken = summary["peak_memory_mb"]
+    return "unknown" if taken is None else f"{taken:.0f} MB"
+
+
 def to_draw(run: Run) -> str:
     """Of a detector that was trained alone: what its decoder needs before it can draw."""
-    if run.config().train.part != "detector":
+    if run.config().train.stage != "distill":
         return ""
-    words = run.meta()["source"]
-    source = join(words) if len(words) <= 3 else "IMAGE..."  # part of them would be another source
-    out = quote(f"{run.folder}-drawing")
+    source, out = join(source_words(run)), quote(f"{run.folder}-drawing")
     return (
         "Its decoder has not learnt where landmarks lie now. To draw (edit, morph, studio): "
-        f"trigpoint train {source} --from {quote(str(run.folder))} --drawing --out {out}"
+        f"trigpoint train {source} --from {quote(str(run.folder))} --stage draw --out {out}"
     )
+
+
+def source_words(run: Run) -> list[str]:
+    """The source of a run as words of a command."""
+    words: list[str] = run.meta()["source"]
+    return words if len(words) <= 3 else ["IMAGE..."]  # part of them would be another source
 
 
 def model_card(run: Run) -> str:
@@ -139,12 +142,34 @@ def model_card(run: Run) -> str:
 | warp error | {summary["warp_error"]:.2%} of the image edge. {kept_out(summary)} |
 | made with | {prose(versions)} |
 
-Repeat it: {code(f"trigpoint train {source} --out RUN --config config.json")}.
+Repeat it: {code(join(again(run)))}.
 Use it: {code(f"trigpoint detect {quote(str(run.folder))} IMAGE... --out found")}.
 
 Meant for finding the same places on images like those it was trained on. It does not recognise
 persons, and it finds landmarks on any image, also where the object is absent: mind the confidence.
 """
+
+
+def again(run: Run) -> list[str]:
+    """The command that makes such a run, as words."""
+    config = run.config()
+    words = ["trigpoint", "train", *source_words(run), "--out", "RUN"]
+    if "start" not in run.meta():
+        return [*words, "--config", "config.json"]
+    before, stage, steps = Run(run.start_file().parent), config.train.stage, config.train.steps
+    shipped = before.folder.parent.resolve() == ZOO.resolve()
+    words += ["--from", before.folder.name if shipped else str(before.folder)]
+    words += ["--stage", stage, "--steps", str(steps)]
+    try:
+        known = before.config()
+    except TrigpointError:  # moved or removed since
+        return words
+    count = config.model.landmarks
+    if count != known.model.landmarks:
+        words += ["--landmarks", str(count)]
+        known = replace(known, model=replace(known.model, landmarks=count))
+    changed = assignments(with_steps(named(stage).derive(known), steps), config)
+    return [*words, "--set", *changed] if changed else words
 
 
 def prose(text: str) -> str:

@@ -199,7 +199,7 @@ _ALL = (
     ),
     Experiment(
         "few-labels",
-        "Appendix, ablative study",
+        "Figure 38",
         "Error against the number of labelled images",
         "labels",
         "celeba",
@@ -208,69 +208,63 @@ _ALL = (
     ),
     Experiment(
         "evolution",
-        "Appendix, ablative study",
+        "Figure 39",
         "Detection maps during training",
         "evolution",
         "celeba",
         (TEN,),
     ),
-    _gallery(
-        "prediction-errors", "Figure 9 and appendix", "Predicted and annotated landmarks", "celeba", TEN
-    ),
-    _gallery("celeba-10", "Figure 2 and appendix", "10 landmarks on CelebA", "celeba", TEN),
-    _gallery("celeba-30", "Appendix, CelebA", "30 landmarks on CelebA", "celeba", THIRTY),
+    _gallery("prediction-errors", "Figures 9 and 27", "Predicted and annotated landmarks", "celeba", TEN),
+    _gallery("celeba-10", "Figures 2 and 25", "10 landmarks on CelebA", "celeba", TEN),
+    _gallery("celeba-30", "Figure 26", "30 landmarks on CelebA", "celeba", THIRTY),
     Experiment(
         "celeba-30-unaligned",
-        "Figure 4 and appendix",
+        "Figures 4 and 28",
         "30 landmarks on unaligned CelebA",
         "gallery",
         "celeba",
         (Row("30 landmarks", "celeba-30", None, 30, variant="unaligned"),),
     ),
-    _gallery("aflw-10", "Appendix, AFLW", "10 landmarks on AFLW", "aflw", Row("10 landmarks", "aflw-10")),
+    _gallery("aflw-10", "Figure 29", "10 landmarks on AFLW", "aflw", Row("10 landmarks", "aflw-10")),
     _gallery(
-        "aflw-30", "Appendix, AFLW", "30 landmarks on AFLW", "aflw", Row("30 landmarks", "aflw-30", None, 30)
+        "aflw-30", "Figure 30", "30 landmarks on AFLW", "aflw", Row("30 landmarks", "aflw-30", None, 30)
     ),
     _gallery(
-        "cats-10", "Figure 5 and appendix", "10 landmarks on cat heads", "cats", Row("10 landmarks", "cat-10")
+        "cats-10", "Figures 5 and 31", "10 landmarks on cat heads", "cats", Row("10 landmarks", "cat-10")
     ),
     _gallery(
         "cats-20",
-        "Figure 5 and appendix",
+        "Figures 5 and 32",
         "20 landmarks on cat heads",
         "cats",
         Row("20 landmarks", "cat-20", None, 20),
     ),
-    _gallery(
-        "cars-10", "Figure 7 and appendix", "10 landmarks on cars", "cars", Row("10 landmarks", "car-10")
-    ),
-    _gallery(
-        "cars-24", "Appendix, cars", "24 landmarks on cars", "cars", Row("24 landmarks", "car-24", None, 24)
-    ),
+    _gallery("cars-10", "Figures 7 and 34", "10 landmarks on cars", "cars", Row("10 landmarks", "car-10")),
+    _gallery("cars-24", "Figure 35", "24 landmarks on cars", "cars", Row("24 landmarks", "car-24", None, 24)),
     _gallery(
         "shoes-8",
-        "Figure 6 and appendix",
+        "Figures 6 and 37",
         "8 landmarks on shoes",
         "shoes",
         Row("8 landmarks", "shoes-8", None, 8, ("model.colour_margin=0.1",)),
     ),
     _gallery(
         "human-16",
-        "Figure 8 and appendix",
+        "Figures 8 and 23",
         "16 landmarks on human bodies",
         "human36m",
         Row("16 landmarks", "human-16", None, 16),
     ),
     _gallery(
         "animals-10",
-        "Appendix, animals",
+        "Figure 24",
         "10 landmarks on mixed animals",
         "animals",
         Row("10 landmarks", "animal-10"),
     ),
     Experiment(
         "mnist-each",
-        "Appendix, MNIST",
+        "Figure 18",
         "7 landmarks on each digit",
         "gallery",
         "mnist",
@@ -278,14 +272,14 @@ _ALL = (
     ),
     _gallery(
         "mnist-all",
-        "Appendix, MNIST",
+        "Figure 19",
         "7 landmarks on all digits",
         "mnist",
         Row("7 landmarks", "mnist-7", None, 7),
     ),
     Experiment(
         "mnist-morph",
-        "Appendix, MNIST",
+        "Figures 20 and 21",
         "One digit becomes another",
         "morph",
         "mnist",
@@ -318,9 +312,9 @@ EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 
 # What is in the paper and not run by this verb.
 ELSEWHERE = {
-    "Figure 1 and the hourglass figure": "diagrams of the method; tests/test_presets.py pins the layers",
+    "Figures 1 and 40": "diagrams of the method; tests/test_presets.py pins the layers",
     "Figure 3": "head-shoulder photos: `trigpoint detect RUN photos/ --overlay` with a celeba-10 model",
     "Tables 6 and 7": "sizes and hyper-parameters: the presets (`src/trigpoint/core/config/presets.py`)",
-    "Figure 10 and appendix": "face manipulation: `trigpoint edit` and `trigpoint morph`, both with --as figure",
-    "Figure 11": "generation on given landmarks: `trigpoint generate train`, then `trigpoint generate sample`",
+    "Figures 10, 12-17": "face manipulation: `trigpoint edit` and `trigpoint morph`, with --as figure",
+    "Figure 11": "given landmarks: `trigpoint generate train`, then `trigpoint generate sample`",
 }

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from trigpoint.app.report.overview import TILE, enlarged, marked
@@ -16,7 +15,6 @@ from trigpoint.app.report.pictures import map_picture
 from trigpoint.core.files.overlay import contact_sheet
 from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.runs import Run
-from trigpoint.learning.data.prepared import to_tensor
 
 COLUMNS, ROWS = 10, 4
 
@@ -28,14 +26,13 @@ def held_out(run: Run) -> Bytes:
     return run.samples()
 
 
-@torch.inference_mode()
 def gallery(runs: Sequence[Run]) -> Bytes:
     """Held-out images with their landmarks: several rows of one model, or one row for each of many."""
     rows = ROWS if len(runs) == 1 else 1
     tiles = []
     for run in runs:
         pixels = held_out(run)[: rows * COLUMNS]
-        points = Predictor.load(run.folder).model.detect(to_tensor(pixels)).landmarks
+        points = Predictor.load(run.folder).backend.detect_once(pixels)
         made = [marked(image, point) for image, point in zip(pixels, points, strict=True)]
         blank = np.full((TILE, TILE, 3), 255, np.uint8)
         tiles += made + [blank] * (-len(made) % COLUMNS)
@@ -54,16 +51,14 @@ def evolution(run: Run) -> Bytes:
     return contact_sheet(tiles, len(columns))
 
 
-@torch.inference_mode()
 def morphs(run: Run) -> Bytes:
     """One image becomes another: input, decoded images on the way (landmarks drawn), the other input."""
     predictor, pixels = Predictor.load(run.folder), held_out(run)
-    images = to_tensor(pixels)
-    detection, descriptors = predictor.model.encode(images)
-    decoded = predictor.model.decode(detection.landmarks, descriptors)
+    points, descriptors = predictor.backend.encode(pixels)
+    decoded = predictor.backend.decode(points, descriptors)
     tiles = []
-    for pair in choose_pairs(images, detection.landmarks, decoded):
-        frames, path = morph(predictor, pair, detection.landmarks, descriptors)
+    for pair in choose_pairs(pixels, points, decoded):
+        frames, path = morph(predictor, pair, points, descriptors)
         tiles.append(enlarged(pixels[pair[0]]))
         for i in np.linspace(0, len(frames) - 1, COLUMNS - 2).astype(int):
             tiles.append(marked(frames[i], path[i]))

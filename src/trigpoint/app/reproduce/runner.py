@@ -40,7 +40,6 @@ class Settings:
     values: tuple[str, ...] = ()  # as for --set, for every row
     reuse: tuple[Path, ...] = ()  # runs that may stand in for a training of the same config
     embedding: tuple[Path, Path] | None = None
-    threads: int | None = None
     seed: int = 0
 
 
@@ -102,8 +101,8 @@ def model_of(row: Row, settings: Settings) -> Run:
         )
     say(f"training: {row.label} ({config.train.steps:,} steps)")
     if started:
-        return api.train(words, folder, threads=settings.threads, resume=True)
-    return api.train(words, folder, config=config, threads=settings.threads)
+        return api.train(words, folder, existing="resume")
+    return api.train(words, folder, preset=config)
 
 
 def splits(row: Row, settings: Settings) -> tuple[Source, Source]:

@@ -241,14 +241,10 @@ class Studio:
 
     def maps(self, image: Opened) -> NDArray[np.uint8]:
         """The detection maps, each landmark's in its colour, over the square."""
-        import torch
-
         from trigpoint.app.report.pictures import map_picture
-        from trigpoint.learning.data.prepared import to_tensor
 
-        with torch.inference_mode():
-            found = self.editor.predictor.model.detect(to_tensor(image.square[None])).maps[0]
-        glow = map_picture((found * 255).round().byte().numpy())
+        found = self.editor.predictor.backend.maps(image.square[None])[0]
+        glow = map_picture(np.rint(found * 255).astype(np.uint8))
         config = self.editor.predictor.config.model
         margin = round((config.padded_size - config.image_size) / 2 / config.padded_size * len(glow))
         glow = enlarge(

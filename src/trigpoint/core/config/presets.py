@@ -1,7 +1,7 @@
 """The paper's hyper-parameter and padding tables as values, and compact models for CPUs.
 
-Iterations, weights and bandwidths of the paper's rows are those of its appendix F.4, sizes those of
-its F.1. What its tables do not say comes from the authors' release: batch size, jitter, the length
+Iterations, weights and bandwidths of the paper's rows are those of its appendix G.4, sizes those of
+its G.1. What its tables do not say comes from the authors' release: batch size, jitter, the length
 of training (a third decade of learning rate as long as the second), and the network layers.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Literal
 
 from trigpoint.core.config.tree import (
     Config,
@@ -97,7 +98,7 @@ PAPER_CAR = replace(PAPER, image_size=64, padded_size=96)
 
 
 def _white(config: Config) -> Config:
-    """Colours from [0, 1] to [0.1, 0.9] and back (appendix F.1): the same squared error is 0.8^2 of ours."""
+    """Colours from [0, 1] to [0.1, 0.9] and back (appendix G.1): the same squared error is 0.8^2 of ours."""
     losses = replace(config.losses, colour_sigma=config.losses.colour_sigma / 0.8)
     return replace(config, model=replace(config.model, colour_margin=0.1), losses=losses)
 
@@ -141,7 +142,7 @@ PAPER_PRESETS["celeba-10-release"] = _release(PAPER_PRESETS["celeba-10"])
 GENTLE = WarpConfig(grid_jitter=0.02, landmark_jitter=0.015)
 
 
-def compact(landmarks: int, channels: int = 3) -> Config:
+def compact(landmarks: int, channels: Literal[1, 3] = 3) -> Config:
     """For two CPU cores and half an hour: 64 pixels, detection maps and decoder at 1/4 of them."""
     if landmarks <= 12:
         sep_sigma, sep = 0.08, 20.0
@@ -158,13 +159,13 @@ def compact(landmarks: int, channels: int = 3) -> Config:
     )
 
 
-def hour(landmarks: int, channels: int = 3) -> Config:
+def hour(landmarks: int, channels: Literal[1, 3] = 3) -> Config:
     """For an hour on two CPU cores: `compact` with more steps, which kernels must not outgrow."""
     config = with_steps(compact(landmarks, channels), 14_000)
     return replace(config, train=replace(config.train, weight_decay=0.05), preset=f"hour-{landmarks}")
 
 
-def detail(landmarks: int, channels: int = 3) -> Config:
+def detail(landmarks: int, channels: Literal[1, 3] = 3) -> Config:
     """`hour` with losses that are not the paper's: sharper pictures, and good landmarks sooner, on faces.
 
     Images are rebuilt mostly by their local structure, from longer descriptors, which draws landmarks to
@@ -179,7 +180,7 @@ def detail(landmarks: int, channels: int = 3) -> Config:
     )
 
 
-def tiny(landmarks: int, channels: int = 1) -> Config:
+def tiny(landmarks: int, channels: Literal[1, 3] = 1) -> Config:
     """For images of about 28 pixels, such as digits: no descriptors, minutes on two CPU cores."""
     return Config(
         model=ModelConfig(

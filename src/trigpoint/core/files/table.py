@@ -16,8 +16,8 @@ from typing import Self
 import numpy as np
 
 from trigpoint.core.errors import TrigpointError
-from trigpoint.core.inference.predictor import Landmarks
 from trigpoint.core.io import cell
+from trigpoint.core.landmarks import Landmarks
 
 HEADER = ("image", "frame", "subject", "landmark", "x", "y", "confidence")
 PIXELS, CONFIDENCE = "{:.2f}", "{:.3f}"

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-import torch
-
-from trigpoint import __version__
 from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.keypoints import KeypointMap
+from trigpoint.core.version import __version__
 
 
 def compared(predictor: Predictor, keypoints: KeypointMap | None, options: dict[str, Any]) -> dict[str, Any]:
@@ -21,15 +19,15 @@ def compared(predictor: Predictor, keypoints: KeypointMap | None, options: dict[
         name: getattr(config.model, name) for name in ("image_size", "padded_size", "channels", "detector")
     }
     return {
-        "model": predictor.digest,
-        "preparation": {"fit": config.fit, "finder": predictor.finder, "video": video, "network": network},
+        "model": predictor.backend.digest,
+        "preparation": {"fit": config.fit, "subject": predictor.subject, "video": video, "network": network},
         "names": list(predictor.names),
         "keypoints": None if keypoints is None else [list(keypoints.names), keypoints.weights.tolist()],
-        "options": {"looks": predictor.looks, **options},
+        "options": {"views": predictor.backend.views, **options},
     }
 
 
-def noted(seconds: float) -> dict[str, Any]:
+def noted(predictor: Predictor, seconds: float) -> dict[str, Any]:
     """What a record says besides: it may differ."""
-    versions = {"trigpoint": __version__, "torch": torch.__version__}
+    versions = {"trigpoint": __version__, **predictor.backend.versions}
     return {"versions": versions, "device": "cpu", "seconds": round(seconds, 1)}

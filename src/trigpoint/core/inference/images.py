@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,14 @@ from trigpoint.core.files.record import Record, identity
 from trigpoint.core.files.table import LandmarkTable, Rows, as_written
 from trigpoint.core.geometry import Placement
 from trigpoint.core.inference.compared import compared, noted
-from trigpoint.core.inference.predictor import Landmarks, Predictor
+from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.io import below, cell, printable
 from trigpoint.core.keypoints import KeypointMap
+from trigpoint.core.landmarks import Landmarks
 from trigpoint.core.progress import Progress
-from trigpoint.core.sources import Source, of_videos
+from trigpoint.core.sources import Source
 
+Subjects = Literal["auto", "whole"]
 BATCH = 64
 HELD_PIXELS = 16_000_000  # of decoded images that wait to be drawn on
 TABLE, RECORD, OVERLAYS = "landmarks.csv", "landmarks.record.json", "overlays"
@@ -78,16 +80,16 @@ def detect_images(
     wanted: Wanted,
     *,
     box: Placement | None = None,
-    whole: bool = False,
+    subjects: Subjects = "auto",
     keypoints: KeypointMap | None = None,
 ) -> Outcome:
     """Write landmarks.csv, further formats, and with `overlay` each image with its landmarks drawn.
 
-    The subject is where the source says, or at `box`, or where the model's finder finds it, or in the crop
-    that the model was trained on; else the whole image is the subject. Images that are in the table already
-    are not looked at again. No file is left behind where no image gave a landmark.
+    The subject is at `box`, or where the source says, or where the model's subject detector finds it, or in
+    the crop that the model was trained on; else the whole image is the subject. Images that are in the table
+    already are not looked at again. No file is left behind where no image gave a landmark.
     """
-    return Detection(predictor, source, wanted, box, whole, keypoints).run()
+    return Detection(predictor, source, wanted, box, subjects, keypoints).run()
 
 
 class Detection:
@@ -99,12 +101,12 @@ class Detection:
         source: Source,
         wanted: Wanted,
         box: Placement | None,
-        whole: bool,
+        subjects: Subjects,
         keypoints: KeypointMap | None,
     ) -> None:
         require(wanted.formats)
         self.predictor, self.source, self.wanted = predictor, source, wanted
-        self.box, self.whole, self.keypoints = box, whole, keypoints
+        self.box, self.whole, self.keypoints = box, subjects == "whole", keypoints
         self.names = keypoints.names if keypoints else predictor.names
         self.images = [source.name(index) for index in range(len(source))]
         self.pictures = overlay_names(self.images) if wanted.overlay else {}
@@ -113,17 +115,17 @@ class Detection:
         self.outcome = Outcome()
         self._refuse_what_needs_a_video()
         self._refuse_to_replace_an_input()
-        options = {"box": box and [box.x, box.y, box.width, box.height], "whole": whole}
+        options = {"box": box and [box.x, box.y, box.width, box.height], "subjects": subjects}
         self.record = Record(
             wanted.folder / RECORD, compared(predictor, keypoints, options), wanted.overwrite
         )
 
     def _refuse_what_needs_a_video(self) -> None:
-        told = self.box or self.whole or of_videos(self.source)
+        told = self.box or self.whole or self.source.of_videos
         if self.predictor.needs_video and not told:
             raise TrigpointError(
                 "This model looks at frames of a video, told from their background, not at single images: "
-                "--box says where the subject is on every image, --whole that it fills them."
+                "--box says where the subject is on every image, --subjects whole that it fills them."
             )
 
     def _refuse_to_replace_an_input(self) -> None:
@@ -254,7 +256,7 @@ class Detection:
             flush()
             bar.update(len(new))
             self._refuse_nothing(len(new))
-            record.noted = noted(bar.elapsed)
+            record.noted = noted(predictor, bar.elapsed)
             record.expect([self.wanted.table, *([self.drawings] if self.part.exists() else [])])
         record.inputs |= done
         record.add(self.wanted.table)
@@ -269,7 +271,7 @@ class Detection:
 
     def _boxes(self, index: int, image: NDArray[np.uint8]) -> Sequence[Placement | None]:
         """Where the subjects are on an image; None stands for where the model looks by itself."""
-        known = self.source.box(index) or self.box
+        known = self.box or self.source.box(index)
         if known:
             return [known]
         height, width = image.shape[:2]
@@ -292,8 +294,8 @@ class Detection:
             more = len(outcome.empty) - 1
             others = f" and {more} other image{'s' * (more > 1)}" if more else ""
             raise TrigpointError(
-                f"No {self.predictor.finder} was found on {outcome.empty[0]}{others}; "
-                "--box says where it is, --whole looks at the whole image."
+                f"No {self.predictor.subject} was found on {outcome.empty[0]}{others}; "
+                "--box says where it is, --subjects whole looks at the whole image."
             )
 
     def _keep_drawings(self, names: Iterable[str]) -> None:

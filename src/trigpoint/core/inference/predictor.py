@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, overload
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from trigpoint.core import geometry
 from trigpoint.core.config.tree import Config, check
 from trigpoint.core.errors import TrigpointError, TrigpointWarning, UnreadableImage
+from trigpoint.core.inference.backend import Backend, load
 from trigpoint.core.inference.inputs import (
     Box,
     Picture,
@@ -27,77 +26,41 @@ from trigpoint.core.inference.inputs import (
     place_of,
     shown,
 )
+from trigpoint.core.landmarks import Landmarks
 from trigpoint.core.runs import GENERATOR_MODEL, Run
 from trigpoint.core.sources.images import to_channels
-from trigpoint.learning.checkpoint import digest, load_tensors, load_weights
-from trigpoint.learning.data.prepared import to_tensor
-from trigpoint.learning.model.autoencoder import Autoencoder
-from trigpoint.learning.model.views import look
-from trigpoint.learning.nets.hourglass import folded
 
 ZOO = Path(__file__).parents[2] / "app" / "zoo"
-
-
-@dataclass(frozen=True)
-class Landmarks:
-    """The landmarks of one image."""
-
-    points: NDArray[
-        np.float64
-    ]  # (K, 2) (x, y) in pixels of the image; the first pixel's centre is (0.5, 0.5)
-    confidence: NDArray[np.float64]  # (K,) in [0, 1]: how massive and how peaked the detection map is
 
 
 class Predictor:
     """Finds landmarks with a trained model. `Predictor.load` takes a run folder or a shipped model."""
 
     def __init__(
-        self,
-        model: Autoencoder,
-        config: Config,
-        finder: str = "",
-        names: Sequence[str] | None = None,
-        shape: Sequence[Sequence[float]] | None = None,
+        self, backend: Backend, config: Config, subject: str = "", names: Sequence[str] | None = None
     ) -> None:
-        self.model = model.eval()
-        self.detector = folded(model.detector)
-        self.config = config
-        self.shape = None if shape is None else torch.tensor(shape)  # (K, 2) mean landmarks in training
-        self.looks = config.looks if shape is not None else 1  # at each image; see `model/looks.py`
+        self.backend, self.config = backend, config
         self.names = tuple(names or map(str, range(config.model.landmarks)))  # what the landmarks are called
-        self.finder = finder  # what it looks for on a photo by itself: "face", or nothing
+        self.subject = subject  # what it looks for on a photo by itself: "face", or nothing
 
     @classmethod
-    def load(cls, model: str | Path, looks: int | None = None) -> Predictor:
-        """`looks`: how often to look at each image, in place of what the model's config says."""
-        if looks is not None:
-            check_whole(looks, "looks")
+    def load(cls, model: str | Path, views: int | None = None) -> Predictor:
+        """`views`: how many of each image, in place of what the model's config says."""
         run = find_model(model)
         config = run.config()
-        if not run.model_file.is_file():
-            raise TrigpointError(
-                f"The run {run.folder} is not finished: it has no model.safetensors; go on with --resume."
-            )
-        net = Autoencoder(config.model)
-        load_weights(net, load_tensors(run.model_file)[0], run.model_file)
-        shape = run.shape()
-        if looks is not None:
-            config = replace(config, looks=looks)
-            check(config)
-            if looks > 1 and shape is None:
-                raise TrigpointError(
-                    f"{model} does not know its mean shape, so it cannot look more than once."
-                )
-        return cls(net, config, run.finder(), run.names(), shape)
+        if views is not None:
+            check_whole(views, "views")
+            check(replace(config, views=views))
+        return cls(load(run, views), config, run.subject(), run.names())
 
     @property
     def landmarks(self) -> int:
         return self.config.model.landmarks
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """What the weights are, whichever file they came from."""
-        return digest(self.model.state_dict())
+        return self.backend.digest
 
     @property
     def has_crop(self) -> bool:
@@ -138,9 +101,9 @@ class Predictor:
 
     def subjects(self, image: NDArray[np.uint8]) -> list[geometry.Placement | None]:
         """Where the subjects are on (H, W, 1 or 3); None stands for the whole image."""
-        from trigpoint.core.subjects import FINDERS
+        from trigpoint.core.subjects import DETECTORS
 
-        return list(FINDERS[self.finder](image)) if self.finder else [None]
+        return list(DETECTORS[self.subject](image)) if self.subject else [None]
 
     @overload
     def detect_many(
@@ -256,20 +219,12 @@ class Predictor:
         pixels = to_channels(pixels, self.config.model.channels)
         return geometry.extract(pixels, place, self.config.model.image_size), place
 
-    @torch.inference_mode()
-    def glance(self, squares: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Landmarks (B, K, 2) of prepared images by one look, as the decoder wants them: unit coordinates."""
-        parts = (to_tensor(squares[start : start + 64]) for start in range(0, len(squares), 64))
-        return np.concatenate([self.model.detect(part).landmarks.double().numpy() for part in parts])
-
-    @torch.inference_mode()
     def detect_prepared(
         self, squares: NDArray[np.uint8], places: Sequence[geometry.Placement]
     ) -> list[Landmarks]:
         """Landmarks of prepared images (B, size, size, C)."""
-        found, confidence = look(self.model, to_tensor(squares), self.shape, self.looks, self.detector)
-        points, trust = found.double().numpy(), confidence.double().numpy()
-        return [Landmarks(place.to_original(points[i]), trust[i]) for i, place in enumerate(places)]
+        points, confidence = self.backend.detect(squares)
+        return [Landmarks(place.to_original(points[i]), confidence[i]) for i, place in enumerate(places)]
 
 
 def find_model(model: str | Path) -> Run:

@@ -28,10 +28,10 @@ from trigpoint.core.inference.compared import compared, noted
 from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.io import printable
 from trigpoint.core.keypoints import KeypointMap
+from trigpoint.core.landmarks import LOW
 from trigpoint.core.progress import Progress
 from trigpoint.core.sources.subject import Subject, prepare_subject
 from trigpoint.core.sources.video import Video
-from trigpoint.learning.model.detector import LOW
 
 BATCH = 32
 AHEAD = 4  # batches decoded ahead of the detector
@@ -163,7 +163,7 @@ def detect_video(
         result = Keypoints(path, kept, tuple(names), video.rate, size)
     finally:
         video.close()
-    work.record.noted = noted(seconds)
+    work.record.noted = noted(predictor, seconds)
     write(result, work, outputs)
     low = sum((points[:, :, 2] < LOW).sum(0) for _, points in result.chunks())
     read = len(kept) - missing

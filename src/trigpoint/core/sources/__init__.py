@@ -22,7 +22,6 @@ __all__ = [
     "Subset",
     "files_of",
     "left_out",
-    "of_videos",
     "open_source",
     "videos_and_images",
     "whole_word",
@@ -110,15 +109,6 @@ def files_of(source: Source) -> Iterator[Path | None]:
     """The file that names them, where there is one, and those of the images."""
     yield from (Path(word.partition(":")[2] or word) for word in source.words)
     yield from (source.file(index) for index in range(len(source)))
-
-
-def of_videos(source: Source) -> bool:
-    """Whether its images are frames of videos, prepared as such: cropped, followed or without background."""
-    from trigpoint.core.sources.deeplabcut import LabelledFrames
-    from trigpoint.core.sources.sleap import SleapLabels
-    from trigpoint.core.sources.video import Videos
-
-    return isinstance(source, Videos | LabelledFrames | SleapLabels)
 
 
 def videos_and_images(paths: Sequence[Path]) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from trigpoint.core import apart
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.geometry import Placement
-from trigpoint.core.sources.base import Annotations, Attributes, Split, require, require_pixels
+from trigpoint.core.sources.base import Annotations, Source, Split, require, require_pixels
 from trigpoint.core.sources.images import read_image
 
 FEATURES = {  # the owners' names; left and right are those of the photo
@@ -58,8 +58,8 @@ class Face:
     points: list[tuple[float, float]]
 
 
-class AFLW:
-    attributes: Attributes | None = None
+class AFLW(Source):
+    annotations: Annotations | None = None
 
     def __init__(self, folder: Path, split: Split = "train", variant: str = "") -> None:
         flat = folder / "aflw.sqlite"
@@ -82,7 +82,7 @@ class AFLW:
         ]
         if not self.faces:
             raise TrigpointError(f"{database} holds no face of the {split} split with all five landmarks.")
-        self.annotations: Annotations | None = Annotations(
+        self.annotations = Annotations(
             tuple(FEATURES.values()), np.array([face.points for face in self.faces]), (0, 1)
         )
 

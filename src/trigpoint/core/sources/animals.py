@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.geometry import REACH, Placement
-from trigpoint.core.sources.base import Annotations, Attributes, Split, require
+from trigpoint.core.sources.base import Attributes, Source, Split, require
 from trigpoint.core.sources.images import read_image
 
 SPECIES = ("antelope", "deer", "moose", "horse", "zebra")
@@ -40,8 +40,8 @@ class Animal:
     facing: str
 
 
-class Animals:
-    annotations: Annotations | None = None
+class Animals(Source):
+    attributes: Attributes | None = None
 
     def __init__(self, folder: Path, split: Split = "train", variant: str = "") -> None:
         self.folder = folder / "JPEGImages"
@@ -68,7 +68,7 @@ class Animals:
             number = seen[animal.image]
             self.names.append(animal.image + (f"#{number}" if number > 1 else ""))
         species = [[SPECIES.index(animal.image.split("/")[0])] for animal in self.animals]
-        self.attributes: Attributes | None = Attributes(("species",), np.array(species, np.int64))
+        self.attributes = Attributes(("species",), np.array(species, np.int64))
 
     def __len__(self) -> int:
         return len(self.animals)

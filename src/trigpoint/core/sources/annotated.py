@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.geometry import REACH, Placement, around
 from trigpoint.core.io import named
-from trigpoint.core.sources.base import Annotations, Attributes, Split, require, require_pixels
+from trigpoint.core.sources.base import Annotations, Source, Split, require, require_pixels
 from trigpoint.core.sources.images import read_image
 
 SPLITS = ("train", "labels", "test")
@@ -38,8 +38,8 @@ MOST = 2**25  # points of one file
 Points = NDArray[np.float64]
 
 
-class LandmarkTable:
-    attributes: Attributes | None = None
+class LandmarkTable(Source):
+    annotations: Annotations | None = None
 
     def __init__(self, path: Path, split: Split = "train", variant: str = "") -> None:
         self.folder = _file(path, "csv").parent
@@ -50,7 +50,7 @@ class LandmarkTable:
         self.images = [images[row] for row in rows]
         eyes = _eyes(names)
         unit = "inter-ocular distance" if eyes else "image edge"
-        self.annotations: Annotations | None = Annotations(names, points[rows], eyes, unit)
+        self.annotations = Annotations(names, points[rows], eyes, unit)
 
     def __len__(self) -> int:
         return len(self.images)
@@ -64,14 +64,11 @@ class LandmarkTable:
     def image(self, index: int) -> NDArray[np.uint8]:
         return read_image(self.folder / self.images[index])
 
-    def box(self, index: int) -> Placement | None:
-        return None
 
-
-class CocoKeypoints:
+class CocoKeypoints(Source):
     """One item for each annotation that has a keypoint, cut out by its box."""
 
-    attributes: Attributes | None = None
+    annotations: Annotations | None = None
 
     def __init__(self, path: Path, split: Split = "train", variant: str = "") -> None:
         self.folder = _file(path, "coco").parent
@@ -86,7 +83,7 @@ class CocoKeypoints:
             for row, image in zip(rows, self.images, strict=True)
         ]
         self.boxes = [found.boxes[row] for row in rows]
-        self.annotations: Annotations | None = Annotations(
+        self.annotations = Annotations(
             found.names, found.points[rows], None, "image edge", _counterparts(found.names)
         )
 

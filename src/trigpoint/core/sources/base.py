@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -39,10 +40,11 @@ class Attributes:
 
 
 class Source(Protocol):
-    """Images by number, read when asked for."""
+    """Images by number, read when asked for. What a source does not have is as it is here."""
 
     words: tuple[str, ...]  # what opens it again: the words of the command line
     description: str  # the same, short enough for a title
+    of_videos: bool = False  # its images are frames of videos, cropped, followed or without background
 
     def __len__(self) -> int: ...
 
@@ -50,26 +52,44 @@ class Source(Protocol):
         """A short name of the image, such as its path below the folder."""
         ...
 
-    def file(self, index: int) -> Path | None:
-        """The file that the image is read from; None where it is made, not read."""
-        ...
-
     def image(self, index: int) -> NDArray[np.uint8]:
         """(H, W, 3) or (H, W, 1). Raises UnreadableImage."""
         ...
 
+    def file(self, index: int) -> Path | None:
+        """The file that the image is read from; None where it is made, not read."""
+        return None
+
     def box(self, index: int) -> Placement | None:
         """The part of the image to use where the source prescribes one, else None."""
-        ...
+        return None
 
-    @property
-    def annotations(self) -> Annotations | None: ...
+    def group(self, index: int) -> str | None:
+        """What images belong together, such as frames of one recording; None where nothing is known."""
+        return None
 
-    @property
-    def attributes(self) -> Attributes | None: ...
+    def frame_of(self, index: int) -> tuple[int, int] | None:
+        """Which video, and which frame of it; None where images have no order in time."""
+        return None
+
+    def foreground(self, index: int) -> NDArray[np.bool_] | None:
+        """Where the subject is (H, W), where it is told from a background."""
+        return None
+
+    def unsampled(self) -> Source | None:
+        """Every frame of its videos, where it is frames of videos."""
+        return None
+
+    @cached_property  # which a source may as well set
+    def annotations(self) -> Annotations | None:
+        return None
+
+    @cached_property
+    def attributes(self) -> Attributes | None:
+        return None
 
 
-class Subset:
+class Subset(Source):
     """Some images of a source, in a given order."""
 
     def __init__(self, source: Source, indices: Sequence[int]) -> None:
@@ -77,6 +97,7 @@ class Subset:
         self.indices = list(indices)
         self.words = source.words
         self.description = source.description
+        self.of_videos = source.of_videos
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -90,15 +111,24 @@ class Subset:
     def image(self, index: int) -> NDArray[np.uint8]:
         return self.source.image(self.indices[index])
 
+    def group(self, index: int) -> str | None:
+        return self.source.group(self.indices[index])
+
+    def frame_of(self, index: int) -> tuple[int, int] | None:
+        return self.source.frame_of(self.indices[index])
+
+    def foreground(self, index: int) -> NDArray[np.bool_] | None:
+        return self.source.foreground(self.indices[index])
+
     def box(self, index: int) -> Placement | None:
         return self.source.box(self.indices[index])
 
-    @property
+    @cached_property
     def annotations(self) -> Annotations | None:
         whole = self.source.annotations
         return None if whole is None else replace(whole, points=whole.points[self.indices])
 
-    @property
+    @cached_property
     def attributes(self) -> Attributes | None:
         whole = self.source.attributes
         return None if whole is None else replace(whole, values=whole.values[self.indices])

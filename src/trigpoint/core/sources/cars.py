@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from trigpoint.core import apart
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.geometry import Placement
-from trigpoint.core.sources.base import Annotations, Attributes, Split, require, require_pixels
+from trigpoint.core.sources.base import Annotations, Source, Split, require, require_pixels
 from trigpoint.core.sources.images import read_image
 
 LANDMARKS = ("front wheel", "back wheel", "windscreen top", "rear window top", "headlight", "boot")
@@ -59,14 +59,14 @@ class Car:
     points: Points  # (6, 2) landmarks of the visible side
 
 
-class Cars:
+class Cars(Source):
     """Cars seen from the side, cut out by their landmarks and stretched to a square, all facing left.
 
     Without mirroring the front wheel would lie left in one half of the images and right in the other,
     and no linear map from discovered landmarks could tell which of two equal wheels is meant.
     """
 
-    attributes: Attributes | None = None
+    annotations: Annotations | None = None
 
     def __init__(self, folder: Path, split: Split = "train", variant: str = "") -> None:
         self.description = f"cars:{folder}"
@@ -83,7 +83,7 @@ class Cars:
         if not self.cars:
             raise TrigpointError(f"{folder / 'Annotations'} holds no profile car of the split {split!r}.")
         points = np.stack([car.points for car in self.cars])
-        self.annotations: Annotations | None = Annotations(LANDMARKS, points, (0, 1), "bi-wheel distance")
+        self.annotations = Annotations(LANDMARKS, points, (0, 1), "bi-wheel distance")
 
     def __len__(self) -> int:
         return len(self.cars)

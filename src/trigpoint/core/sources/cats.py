@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.geometry import REACH, Placement
-from trigpoint.core.sources.base import Annotations, Attributes, Split, require
+from trigpoint.core.sources.base import Annotations, Source, Split, require
 from trigpoint.core.sources.images import read_image
 
 USED = {  # place in the file -> name; left and right are those of the photo
@@ -35,8 +35,8 @@ MARGIN = 0.15
 TESTED, COUNTED = 1257, 9004  # of the paper's images: its shares, since the dataset has no split
 
 
-class Cats:
-    attributes: Attributes | None = None
+class Cats(Source):
+    annotations: Annotations | None = None
 
     def __init__(self, folder: Path, split: Split = "train", variant: str = "") -> None:
         self.folder = folder
@@ -46,9 +46,7 @@ class Cats:
         if not self.paths:
             raise TrigpointError(f"{folder} holds no cat of the {split} split.")
         self.points = np.array([_landmarks(folder / f"{path}.cat") for path in self.paths])  # (n, 9, 2)
-        self.annotations: Annotations | None = Annotations(
-            tuple(USED.values()), self.points[:, list(USED)], (0, 1)
-        )
+        self.annotations = Annotations(tuple(USED.values()), self.points[:, list(USED)], (0, 1))
 
     def __len__(self) -> int:
         return len(self.paths)

@@ -23,7 +23,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.geometry import REACH, Placement
-from trigpoint.core.sources.base import Annotations, Attributes, Split, require
+from trigpoint.core.sources.base import Annotations, Attributes, Source, Split, require
 from trigpoint.core.sources.images import read_image
 
 LANDMARKS = ("left eye", "right eye", "nose", "left mouth corner", "right mouth corner")
@@ -35,7 +35,9 @@ MARGIN = 1 / 8
 NAME = "S32"  # a name such as 000001.jpg, as bytes: compared and sorted by NumPy
 
 
-class CelebA:
+class CelebA(Source):
+    annotations: Annotations | None = None
+
     def __init__(self, folder: Path, split: Split = "train", variant: str = "") -> None:
         self.folder = folder
         self.description = f"celeba-{variant}:{folder}" if variant else f"celeba:{folder}"
@@ -44,7 +46,7 @@ class CelebA:
         self.images = _find(folder, f"Img/img_{kind}")
         self.names = _members(folder, split)
         points = _values(_find(folder, f"Anno/list_landmarks_{kind}.txt"), 10, self.names)
-        self.annotations: Annotations | None = Annotations(LANDMARKS, points.reshape(-1, 5, 2), (0, 1))
+        self.annotations = Annotations(LANDMARKS, points.reshape(-1, 5, 2), (0, 1))
         self.boxes: NDArray[np.float64] | None = None
         if variant == "unaligned":
             self.boxes = _values(_find(folder, "Anno/list_bbox_celeba.txt"), 4, self.names)

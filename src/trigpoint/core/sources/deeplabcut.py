@@ -21,7 +21,7 @@ from trigpoint.core.config.tree import EVERY_FRAME, VideoConfig
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.geometry import Placement
 from trigpoint.core.io import printable
-from trigpoint.core.sources.base import Annotations, Attributes, Source, Split, require, require_pixels
+from trigpoint.core.sources.base import Annotations, Source, Split, require, require_pixels
 from trigpoint.core.sources.images import read_image, to_channels
 from trigpoint.core.sources.subject import Subject, prepare_subject
 from trigpoint.core.sources.video import Videos, video_files
@@ -57,10 +57,12 @@ class Stills:
         return to_channels(read_image(self.files[frame]), 3)
 
 
-class LabelledFrames:
+class LabelledFrames(Source):
     """The frames that somebody labelled; body parts that are not labelled on a frame are NaN."""
 
-    attributes: Attributes | None = None
+    annotations: Annotations | None = None
+
+    of_videos = True
 
     def __init__(self, folder: Path, config: VideoConfig = EVERY_FRAME) -> None:
         self.description = f"deeplabcut:{folder}"
@@ -89,7 +91,7 @@ class LabelledFrames:
             points += [rows[number][1] for number in present]
         if not points:
             raise TrigpointError(f"None of the frames labelled in {folder / 'labeled-data'} is there.")
-        self.annotations: Annotations | None = Annotations(names, np.array(points), None, "image edge")
+        self.annotations = Annotations(names, np.array(points), None, "image edge")
         self._opened: tuple[int, Subject] | None = None
 
     def __len__(self) -> int:

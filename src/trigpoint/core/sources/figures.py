@@ -15,14 +15,12 @@ import colorsys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trigpoint.core.errors import TrigpointError
-from trigpoint.core.geometry import Placement
-from trigpoint.core.sources.base import Annotations, Attributes, Split
+from trigpoint.core.sources.base import Annotations, Attributes, Source, Split
 
 Real = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -86,7 +84,7 @@ class Frame:
     flow: NDArray[np.float32] | None  # (H, W, 2) how far each pixel moves to the next frame; None in the last
 
 
-class Figures:
+class Figures(Source):
     def __init__(self, count: str = "", split: Split = "train", variant: str = "") -> None:
         if count and not (count.isascii() and count.isdecimal() and int(count)):
             raise TrigpointError(f"figures takes a number of images, such as figures:200; got {count!r}.")
@@ -110,15 +108,9 @@ class Figures:
         look, pose = random_look(random), random_pose(random)
         return (replace(look, back=self.variant == "back") if self.variant else look), pose
 
-    def file(self, index: int) -> Path | None:
-        return None
-
     def image(self, index: int) -> NDArray[np.uint8]:
         look, pose = self.figure(index)
         return draw(look, place(look, pose, SIZE)[0], SIZE).image
-
-    def box(self, index: int) -> Placement | None:
-        return None
 
     @cached_property
     def annotations(self) -> Annotations | None:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigpoint.core.errors import TrigpointError
-from trigpoint.core.geometry import Placement
-from trigpoint.core.sources.base import Annotations, Attributes
+from trigpoint.core.sources.base import Source
 from trigpoint.core.sources.images import EXTENSIONS, read_image
 
 
@@ -57,10 +56,7 @@ def paths_apart(files: Sequence[Path]) -> list[str]:
     return [path.relative_to(base).as_posix() for path in whole]
 
 
-class Folder:
-    annotations: Annotations | None = None
-    attributes: Attributes | None = None
-
+class Folder(Source):
     def __init__(self, paths: Sequence[Path]) -> None:
         """Folders and files; a folder stands for all image files below it, in alphabetical order."""
         self.words = tuple(str(path) for path in paths)
@@ -109,6 +105,3 @@ class Folder:
 
     def image(self, index: int) -> NDArray[np.uint8]:
         return read_image(self.files[index][0])
-
-    def box(self, index: int) -> Placement | None:
-        return None

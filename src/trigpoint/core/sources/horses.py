@@ -16,18 +16,15 @@ from numpy.typing import NDArray
 
 from trigpoint.core.errors import TrigpointError, UnreadableImage
 from trigpoint.core.geometry import Placement
-from trigpoint.core.sources.base import Annotations, Attributes, Split, require
+from trigpoint.core.sources.base import Source, Split, require
 from trigpoint.core.sources.images import read_image
 
 MARGIN = 0.05  # of the longer edge of the horse, on each side
 WHITE = 127  # masks have soft edges; brighter than this is horse
 
 
-class Horses:
+class Horses(Source):
     """Every tenth image, by name, is for testing."""
-
-    annotations: Annotations | None = None
-    attributes: Attributes | None = None
 
     def __init__(self, folder: Path, split: Split = "train", variant: str = "") -> None:
         self.folder = folder

@@ -22,7 +22,7 @@ from trigpoint.core import apart
 from trigpoint.core.errors import TrigpointError, UnreadableImage
 from trigpoint.core.geometry import Placement
 from trigpoint.core.sources import ACTIONS
-from trigpoint.core.sources.base import Annotations, Attributes, Split, require, require_pixels
+from trigpoint.core.sources.base import Annotations, Attributes, Source, Split, require, require_pixels
 from trigpoint.core.sources.video import Video
 
 SUBJECTS = {"train": ("S1", "S5", "S6", "S7", "S8", "S9"), "test": ("S11",)}
@@ -48,7 +48,10 @@ AHEAD = (8, 512)  # masks read at once: after a jump, and at most while they are
 Masks = Callable[[int], NDArray[np.bool_]]
 
 
-class Human36M:
+class Human36M(Source):
+    attributes: Attributes | None = None
+    annotations: Annotations | None = None
+
     def __init__(self, folder: Path, split: Split = "train", variant: str = "") -> None:
         self.description = f"human36m-{variant}:{folder}" if variant else f"human36m:{folder}"
         self.words: tuple[str, ...] = (self.description,)
@@ -72,8 +75,8 @@ class Human36M:
         points = np.concatenate(poses)
         actions = np.repeat([ACTIONS.index(_action(video)) for video in self.videos], np.diff(self.starts))
         self.boxes = boxes(points)
-        self.annotations: Annotations | None = Annotations(JOINTS, points, None, "image edge", SWAPS)
-        self.attributes: Attributes | None = Attributes(("action",), actions.astype(np.int64)[:, None])
+        self.annotations = Annotations(JOINTS, points, None, "image edge", SWAPS)
+        self.attributes = Attributes(("action",), actions.astype(np.int64)[:, None])
         self._opened: tuple[int, Video, Masks] | None = None  # one video at a time: reading in order is quick
 
     def __len__(self) -> int:

@@ -19,18 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigpoint.core.errors import TrigpointError
-from trigpoint.core.geometry import Placement
-from trigpoint.core.sources.base import Annotations, Attributes, Split, require
+from trigpoint.core.sources.base import Attributes, Source, Split, require
 
 PREFIX = {"train": "train", "labels": "train", "test": "t10k"}
 EDGE = 28
 LIMIT = 2**30  # bytes to decompress at most, whatever a file's head says; MNIST has 47 MB
 
 
-class MNIST:
+class MNIST(Source):
     """All ten classes, or one alone (`mnist-3`)."""
 
-    annotations: Annotations | None = None
+    attributes: Attributes | None = None
 
     def __init__(self, folder: Path, split: Split = "train", variant: str = "") -> None:
         self.prefix = PREFIX[split]
@@ -53,7 +52,7 @@ class MNIST:
         self.digits = digits[self.numbers]
         if not len(self.numbers):
             raise TrigpointError(f"{images} holds no digit{f' {variant}' if variant else ''}.")
-        self.attributes: Attributes | None = Attributes(("digit",), self.digits[:, None])
+        self.attributes = Attributes(("digit",), self.digits[:, None])
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -66,9 +65,6 @@ class MNIST:
 
     def image(self, index: int) -> NDArray[np.uint8]:
         return np.array(self.images[self.numbers[index]])[:, :, None]
-
-    def box(self, index: int) -> Placement | None:
-        return None
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.geometry import REACH, Placement
 from trigpoint.core.io import regular
-from trigpoint.core.sources.base import Annotations, Attributes, Split, require
+from trigpoint.core.sources.base import Annotations, Attributes, Source, Split, require
 from trigpoint.core.sources.images import FORMATS, read_image
 
 LANDMARKS = ("left eye", "right eye", "nose", "left mouth corner", "right mouth corner")
@@ -28,7 +28,10 @@ ATTRIBUTES = ("gender", "smile", "glasses", "pose")  # classes 1 and 2; 1 to 5 o
 LISTS = {"train": "training.txt", "labels": "training.txt", "test": "testing.txt"}
 
 
-class MTFL:
+class MTFL(Source):
+    attributes: Attributes | None = None
+    annotations: Annotations | None = None
+
     def __init__(self, folder: Path, split: Split = "train", variant: str = "") -> None:
         self.folder = folder
         self.description = f"mtfl-{variant}:{folder}" if variant else f"mtfl:{folder}"
@@ -56,8 +59,8 @@ class MTFL:
         places = np.array(points)
         if variant == "from-zero":
             places[[path.startswith("AFLW/") for path in self.paths]] -= 1
-        self.annotations: Annotations | None = Annotations(LANDMARKS, places, (0, 1))
-        self.attributes: Attributes | None = Attributes(ATTRIBUTES, np.array(classes, np.int64))
+        self.annotations = Annotations(LANDMARKS, places, (0, 1))
+        self.attributes = Attributes(ATTRIBUTES, np.array(classes, np.int64))
 
     def __len__(self) -> int:
         return len(self.paths)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.geometry import Placement
-from trigpoint.core.sources.base import Annotations, Attributes, Split, require
+from trigpoint.core.sources.base import Source, Split, require
 from trigpoint.core.sources.folder import Folder
 from trigpoint.core.sources.images import FORMATS, read_image
 
@@ -26,10 +26,7 @@ MARGIN = (80 / 64 - 1) / 2  # white on each side, of the photo's edge
 ROTATED = 5  # EXIF orientations from this one on swap width and height
 
 
-class Shoes:
-    annotations: Annotations | None = None
-    attributes: Attributes | None = None
-
+class Shoes(Source):
     def __init__(self, folder: Path, split: Split = "train", variant: str = "") -> None:
         self.description = f"shoes:{folder}"
         self.words: tuple[str, ...] = (self.description,)

@@ -19,7 +19,7 @@ from trigpoint.core.config.tree import EVERY_FRAME, VideoConfig
 from trigpoint.core.errors import TrigpointError, UnreadableImage
 from trigpoint.core.geometry import Placement, around
 from trigpoint.core.io import printable
-from trigpoint.core.sources.base import Annotations, Attributes, Split, require, require_pixels
+from trigpoint.core.sources.base import Annotations, Source, Split, require, require_pixels
 from trigpoint.core.sources.deeplabcut import Stills
 from trigpoint.core.sources.subject import Subject, prepare_subject
 from trigpoint.core.sources.video import Video, is_video
@@ -27,8 +27,8 @@ from trigpoint.core.sources.video import Video, is_video
 MARGIN = 0.1  # of the longer side of an instance's box, on each side
 
 
-class SleapLabels:
-    attributes: Attributes | None = None
+class SleapLabels(Source):
+    annotations: Annotations | None = None
 
     def __init__(self, path: Path, split: Split = "train", video: VideoConfig = EVERY_FRAME) -> None:
         if require(path, "SLEAP").is_dir():
@@ -49,7 +49,7 @@ class SleapLabels:
             raise TrigpointError(f"{path}: no frame is labelled.")
         require_pixels(points, str(path))
         names = tuple(found["nodes"])
-        self.annotations: Annotations | None = Annotations(names, points, None, "image edge")
+        self.annotations = Annotations(names, points, None, "image edge")
         self.several = len(set(self.chosen)) < len(self.chosen)
         self.summary = self._summary(found)
         self._opened: tuple[int, Video | Stills, Subject] | None = None

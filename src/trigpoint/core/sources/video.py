@@ -18,7 +18,7 @@ from trigpoint.core.config.tree import EVERY_FRAME, VideoConfig
 from trigpoint.core.errors import TrigpointError, UnreadableImage
 from trigpoint.core.geometry import Placement
 from trigpoint.core.io import ffmpeg_name, no_file
-from trigpoint.core.sources.base import Annotations, Attributes
+from trigpoint.core.sources.base import Source
 from trigpoint.core.sources.folder import closed_folders, is_file, paths_apart, walk
 from trigpoint.core.sources.subject import Subject, prepare_subject
 
@@ -181,11 +181,10 @@ def video_files(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-class Videos:
+class Videos(Source):
     """Frames of one or many videos, sampled and prepared as the config says."""
 
-    annotations: Annotations | None = None
-    attributes: Attributes | None = None
+    of_videos = True
 
     def __init__(self, paths: Sequence[Path], config: VideoConfig = EVERY_FRAME) -> None:
         files = video_files(paths)

@@ -21,7 +21,8 @@ from trigpoint.core.config.tree import Config
 from trigpoint.core.errors import TrigpointError, UnreadableImage
 from trigpoint.core.sources.base import Source
 from trigpoint.core.sources.images import to_channels
-from trigpoint.learning.data.prepared import Prepared, square, to_tensor
+from trigpoint.learning.data.prepared import Prepared, square
+from trigpoint.learning.tensors import to_tensor
 from trigpoint.learning.warps.flow import compose, farneback
 
 INTERVAL = 5  # frames between which flow is computed
@@ -45,8 +46,7 @@ class Flows:
     before: NDArray[np.int64]  # (n,)
 
     def pairs(self, images: Prepared, rows: NDArray[np.int64]) -> Pairs:
-        """Of the rows of a batch, in the order in which `Prepared.batch` returns them."""
-        rows = np.sort(rows)
+        """Of the rows of a batch."""
         middle = self.before[rows]
         first = np.where(middle >= 0, self.before[middle], -1)
         known = first >= 0
@@ -66,10 +66,10 @@ def prepare_flows(
     tick: Callable[[int, int], None] = lambda done, of: None,
 ) -> Flows:
     """Compute what FOLDER does not hold yet; a killed call goes on where it stopped."""
-    frame_of = getattr(source, "frame_of", None)
-    if frame_of is None:
+    known = [source.frame_of(int(index)) for index in images.indices]
+    places = [place for place in known if place is not None]  # (video, frame)
+    if len(places) < len(known):
         raise TrigpointError("Optical flow needs videos: frames of a folder of images have no order in time.")
-    places = [frame_of(int(index)) for index in images.indices]  # (video, frame)
     row_of = {place: row for row, place in enumerate(places)}
     before = np.array([row_of.get((video, frame - INTERVAL), -1) for video, frame in places], np.int64)
     if not (before >= 0).any():

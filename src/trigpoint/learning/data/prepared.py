@@ -5,21 +5,28 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from trigpoint.core import geometry
+from trigpoint.core.arrays import save_arrays
 from trigpoint.core.config.tree import Config
 from trigpoint.core.errors import TrigpointError, UnreadableImage
 from trigpoint.core.io import PART, write_atomically
+from trigpoint.core.progress import Progress
+from trigpoint.core.runs import Run
 from trigpoint.core.sources.base import Source
 from trigpoint.core.sources.images import to_channels
+from trigpoint.learning.data.order import sliced
+from trigpoint.learning.tensors import to_tensor
+
+HELD_OUT = 128  # images at most, and a tenth of the set, kept aside for the report
+HELD_OUT_LEAST = 8  # images, or none
 
 
 @dataclass(frozen=True)
@@ -35,12 +42,10 @@ class Prepared:
 
     def batch(self, rows: NDArray[np.int64]) -> Tensor:
         """(B, C, size, size) float32 in [0, 1]."""
-        return to_tensor(np.asarray(self.pixels[np.sort(rows)]))
+        return to_tensor(np.asarray(self.pixels[rows]))
 
-
-def to_tensor(pixels: NDArray[np.uint8]) -> Tensor:
-    """(B, n, n, C) bytes -> (B, C, n, n) float32 in [0, 1], channels last in memory."""
-    return torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2).float().div_(255)
+    def batches(self, rows: NDArray[np.int64]) -> Iterator[Tensor]:
+        return map(self.batch, sliced(rows))
 
 
 def square(
@@ -109,3 +114,34 @@ def _index(file: Path, count: int) -> tuple[list[int], dict[str, str]] | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return (indices, skipped) if whole else None
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Prepared images, and which of them are trained on."""
+
+    images: Prepared
+    rows: NDArray[np.int64]  # to train on
+    held_out: NDArray[
+        np.uint8
+    ]  # (m, size, size, channels) kept aside; of a tiny set some that are trained on
+
+    @property
+    def held_out_count(self) -> int:
+        return len(self.images) - len(self.rows)
+
+
+def training_set(source: Source, config: Config, run: Run, seed: int) -> TrainingSet:
+    """The images of a run, decoded into its cache unless they are there, a few of them held out."""
+    with Progress("preparing", len(source)) as bar:
+        images = prepare(source, config, run.cache_folder, lambda done, _: bar.update(done))
+    if len(images) < 2:
+        raise TrigpointError("Training needs at least 2 readable images; found 1.")
+    order = np.random.default_rng((seed, 2)).permutation(len(images))
+    count = min(HELD_OUT, len(images) // 10)
+    count = count if count >= HELD_OUT_LEAST else 0
+    shown = order[: count or HELD_OUT_LEAST]
+    held_out = np.asarray(images.pixels[np.sort(shown)])
+    skipped = np.array(json.dumps(images.skipped))
+    save_arrays(run.samples_file, pixels=held_out, skipped=skipped)
+    return TrainingSet(images, np.sort(order[count:]), held_out)

@@ -15,18 +15,15 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.geometry import Placement
 from trigpoint.core.inference.inputs import Box, Picture, pixels_of, shown
 from trigpoint.core.inference.predictor import Predictor
-from trigpoint.learning.data.prepared import to_tensor
 
 Appearance = Literal["keep", "blend"]
 FAR = 100  # edges of the crop: no edit has a landmark further away
-BATCH = 32  # images decoded at once
 
 
 @dataclass(frozen=True)
@@ -134,7 +131,7 @@ class Editor:
     def encode(self, image: Picture, box: Box | None = None) -> Code:
         """An image as its code.
 
-        `box` is the part of it to look at. Without it a model that finds faces takes the leftmost face; where
+        `box` is the part of it to look at. Without it a model that finds faces takes the largest face; where
         there is none, and with other models, it is the whole image, made square as in training.
         """
         square, place = self.prepare(image, box)
@@ -143,24 +140,21 @@ class Editor:
     def prepare(self, image: Picture, box: Box | None = None) -> tuple[NDArray[np.uint8], Placement]:
         """The square that the model sees, (size, size, C), and where it was cut from."""
         pixels = pixels_of(image)
-        if box is None and self.predictor.finder:
-            found = self.predictor.subjects(pixels)
-            box = found[0] if found else None
+        if box is None and self.predictor.subject:
+            found = [place for place in self.predictor.subjects(pixels) if place]
+            box = max(found, key=lambda place: place.width * place.height, default=None)
         return self.predictor.prepare(pixels, box)
 
-    @torch.inference_mode()
     def encode_squares(self, squares: NDArray[np.uint8], places: Sequence[Placement]) -> list[Code]:
         """Prepared images (B, size, size, C) as codes."""
-        detection, descriptors = self.predictor.model.encode(to_tensor(squares))
-        points = detection.landmarks.double().numpy()
-        looks = [None] * len(points) if descriptors is None else list(descriptors.numpy())
+        points, descriptors = self.predictor.backend.encode(squares)
+        looks = [None] * len(points) if descriptors is None else list(descriptors)
         return [Code(points[i], looks[i], place) for i, place in enumerate(places)]
 
     def decode(self, code: Code) -> NDArray[np.uint8]:
         """The image that a code stands for, (size, size, C) at the model's own size."""
         return self.decode_many([code])[0]
 
-    @torch.inference_mode()
     def decode_many(self, codes: Iterable[Code]) -> NDArray[np.uint8]:
         """(B, size, size, C)."""
         codes = list(codes) if isinstance(codes, Iterable) else [codes]
@@ -171,17 +165,12 @@ class Editor:
                 raise TrigpointError(f"A code is what encode gives; got {shown(code)}.")
             if code.shapes != ((config.landmarks, 2), (config.landmarks + 1, size) if size else ()):
                 raise TrigpointError("The code was made by another model than the one that is to decode it.")
-        batches = [self._decode(codes[start : start + BATCH]) for start in range(0, len(codes), BATCH)]
-        channels, edge = config.channels, config.image_size
-        return np.concatenate(batches) if batches else np.empty((0, edge, edge, channels), np.uint8)
-
-    def _decode(self, codes: Sequence[Code]) -> NDArray[np.uint8]:
-        landmarks = torch.from_numpy(np.stack([code.landmarks for code in codes])).float()
+        if not codes:
+            return np.empty((0, config.image_size, config.image_size, config.channels), np.uint8)
         looks = [code.descriptors for code in codes if code.descriptors is not None]
-        descriptors = torch.from_numpy(np.stack(looks)) if looks else None
-        images = self.predictor.model.decode(landmarks, descriptors)
-        return images.permute(0, 2, 3, 1).mul(255).round().clamp(0, 255).byte().contiguous().numpy()
+        points = np.stack([code.landmarks for code in codes])
+        return self.predictor.backend.decode(points, np.stack(looks) if looks else None)
 
     def redetect(self, images: NDArray[np.uint8]) -> NDArray[np.float64]:
         """The landmarks (B, K, 2) that the detector finds on decoded images (B, size, size, C)."""
-        return self.predictor.glance(images)
+        return self.predictor.backend.detect_once(images)

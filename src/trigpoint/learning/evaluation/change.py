@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trigpoint.core import geometry
+from trigpoint.learning import tensors
 
 NOISE = 1.0  # pixels of the prepared image: blur against the noise of camera and compression, as of `mask_of`
 PATCH = 0.025  # image edges: Gaussian under a landmark that is looked at, about a disc of twice that radius
@@ -49,7 +49,7 @@ def changes(images: Tensor, landmarks: Tensor) -> NDArray[np.float64]:
     if usual < ALIKE:
         return np.zeros(landmarks.shape[1])
     around = np.stack([cv2.GaussianBlur(one, (0, 0), PATCH * apart.shape[-1]) for one in apart])
-    under = geometry.sample(torch.from_numpy(around)[:, None], landmarks[:, :, None].float())[:, 0, :, 0]
+    under = tensors.sample(torch.from_numpy(around)[:, None], landmarks[:, :, None].float())[:, 0, :, 0]
     return np.asarray(np.median(under.double().numpy(), axis=0) / usual)
 
 

@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trigpoint.core import geometry
 from trigpoint.core.config.tree import WarpConfig
+from trigpoint.learning import tensors
 from trigpoint.learning.model.autoencoder import Autoencoder
 from trigpoint.learning.warps.tps import RandomTPS
 
@@ -31,7 +31,7 @@ def warp_errors(
     for batch in images.split(64):
         landmarks = model.detect(batch).landmarks
         warp = tps.draw(landmarks, generator, landmark_share=0.0)
-        warped = geometry.sample(batch, warp.pixels).contiguous(memory_format=torch.channels_last)
+        warped = tensors.sample(batch, warp.pixels).contiguous(memory_format=torch.channels_last)
         back = warp.map(model.detector(warped).landmarks)
         errors.append((back - landmarks).norm(dim=-1).double().numpy())
     return np.concatenate(errors)

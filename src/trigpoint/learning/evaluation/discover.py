@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trigpoint.app.report.text import skipped_words
 from trigpoint.core.errors import TrigpointError, UnreadableImage
 from trigpoint.core.geometry import Placement
 from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.io import say
 from trigpoint.core.progress import Progress
 from trigpoint.core.sources.base import Source
+from trigpoint.core.words import skipped_words
 
 BATCH = 64
 

@@ -6,23 +6,26 @@ that (few labels, mean shape) is computed from them.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from trigpoint.core.errors import TrigpointError, UnreadableImage
 from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.sources.base import Annotations, Source, Subset
-from trigpoint.learning.data.prepared import square, to_tensor
+from trigpoint.learning.backends.pytorch import TorchBackend
+from trigpoint.learning.data.order import evenly, sliced
+from trigpoint.learning.data.prepared import square
 from trigpoint.learning.evaluation.discover import discover
 from trigpoint.learning.evaluation.protocols import PROTOCOLS, LinearMap, mean_error
 from trigpoint.learning.evaluation.task import Labels, Task, mean_shape, percent, with_labels
 from trigpoint.learning.model.autoencoder import Autoencoder
-from trigpoint.learning.training.recalibrate import recalibrate
+from trigpoint.learning.nets.norms import recalibrated
+from trigpoint.learning.tensors import to_tensor
 
 BATCH = 64
 SPLIT = "fitted on labels, measured on test"
@@ -85,7 +88,7 @@ def measure(
         "split": split,
         "model": model_name,
         "landmarks": predictor.landmarks,
-        "looks": predictor.looks,
+        "views": predictor.backend.views,
         "labels": labelled,
         "train_images": len(fit[0]),
         "test_images": len(errors),
@@ -159,21 +162,16 @@ def untrained(predictor: Predictor, source: Source) -> Predictor:
     A trained model has statistics of its training images too: the two differ in their weights alone.
     """
 
-    def batches() -> Iterator[Tensor]:
-        chosen = np.linspace(0, len(source) - 1, min(UNTRAINED_IMAGES, len(source))).astype(int)
-        for start in range(0, len(chosen), BATCH):
-            squares = []
-            for index in chosen[start : start + BATCH]:
-                try:
-                    squares.append(square(source, int(index), predictor.config)[0])
-                except UnreadableImage:
-                    continue
-            if squares:
-                yield to_tensor(np.stack(squares))
-
     model = Autoencoder(predictor.config.model, seed=0)
-    recalibrate(model, batches())
-    return Predictor(model, predictor.config)
+    with recalibrated(model, model.detector):
+        for rows in sliced(evenly(len(source), UNTRAINED_IMAGES)):
+            squares = []
+            for index in rows:
+                with contextlib.suppress(UnreadableImage):
+                    squares.append(square(source, int(index), predictor.config)[0])
+            if squares:
+                model.detect(to_tensor(np.stack(squares)))
+    return Predictor(TorchBackend(model), predictor.config)
 
 
 def _check_labels(labels: Sequence[Labels], draws: int, available: int, source: Source) -> None:

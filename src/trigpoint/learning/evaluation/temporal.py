@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 from trigpoint.core import geometry
 from trigpoint.core.errors import UnreadableImage
 from trigpoint.core.inference.predictor import Predictor
+from trigpoint.core.landmarks import LOW
 from trigpoint.core.sources.base import Source
 from trigpoint.core.sources.images import to_channels
-from trigpoint.core.sources.video import Videos
 from trigpoint.learning.data.flows import INTERVAL
-from trigpoint.learning.model.detector import LOW
 from trigpoint.learning.warps.flow import farneback, follow
 
 FRAMES = 300  # looked at
@@ -79,7 +78,7 @@ def temporal(predictor: Predictor, source: Source, frames: int = FRAMES) -> Temp
         grey = geometry.extract(to_channels(image, 1), place, FLOW_SIZE)[:, :, 0]
         points.append(found.points)
         trust.append(found.confidence)
-        mask = source.foreground(row) if isinstance(source, Videos) else None
+        mask = source.foreground(row)
         if mask is not None and mask.any():
             hits.append(on_mask(mask, found.points, BESIDE * max(place.width, place.height)))
         recent.append((grey, place.to_unit(found.points), place))

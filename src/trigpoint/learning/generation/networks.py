@@ -1,4 +1,4 @@
-"""The generator and its critic (section 4.4 and appendix F.5): a landmark-conditioned BEGAN."""
+"""The generator and its critic (section 4.4 and appendix G.5): a landmark-conditioned BEGAN."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import math
 import torch
 from torch import Tensor, nn
 
-from trigpoint.core import geometry
 from trigpoint.core.config.generator import GeneratorConfig
 from trigpoint.core.config.tree import ModelConfig
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.spec import parse
+from trigpoint.learning import tensors
 from trigpoint.learning.model.decoder import score_maps
 from trigpoint.learning.nets.hourglass import LEAK, Hourglass, Upsample, conv_block, initialise
 
@@ -63,7 +63,7 @@ class Generator(nn.Module):
         )
         self.net = Hourglass(spec, 3 * config.width, model.channels, bias=False)
         sigmas = [model.decoder_sigma * math.sqrt(2) ** i for i in range(model.decoder_levels)]
-        cells = geometry.grid(self.map_size, model.image_size, model.image_size)
+        cells = tensors.grid(self.map_size, model.image_size, model.image_size)
         self.register_buffer("cells", cells, persistent=False)
         self.register_buffer("variances", torch.tensor(sigmas).square(), persistent=False)
 

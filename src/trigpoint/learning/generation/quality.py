@@ -22,7 +22,7 @@ Features = Callable[[Bytes], NDArray[np.float64]]
 
 def redetect(sampler: Sampler, images: Bytes) -> NDArray[np.float64]:
     """Landmarks (n, K, 2) found on images (n, size, size, C), in unit coordinates."""
-    return sampler.predictor.glance(images)
+    return sampler.predictor.backend.detect_once(images)
 
 
 def cycle_distances(

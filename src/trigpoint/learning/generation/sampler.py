@@ -17,6 +17,7 @@ from trigpoint.core.inference.predictor import Predictor
 from trigpoint.learning.checkpoint import load_tensors, load_weights
 from trigpoint.learning.editing.render import enlarge
 from trigpoint.learning.generation.networks import Generator
+from trigpoint.learning.tensors import to_bytes
 
 BATCH = 64
 TILE = 112
@@ -68,11 +69,6 @@ class Sampler:
             for start in range(0, len(points), BATCH)
         ]
         return np.concatenate(parts)
-
-
-def to_bytes(images: Tensor) -> NDArray[np.uint8]:
-    """(B, C, n, n) in [0, 1] -> (B, n, n, C)."""
-    return np.asarray(images.permute(0, 2, 3, 1).mul(255).round().byte().contiguous().numpy())
 
 
 @torch.no_grad()

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trigpoint.core import geometry
 from trigpoint.core.config.tree import ModelConfig
+from trigpoint.learning import tensors
 from trigpoint.learning.model.decoder import Decoder
 from trigpoint.learning.model.descriptors import DescriptorEncoder
 from trigpoint.learning.model.detector import Detection, Detector
@@ -36,23 +36,23 @@ class Autoencoder(nn.Module):
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def pad(self, images: Tensor) -> Tensor:
-        padded = geometry.pad(images, self.config.padded_size)
+        padded = tensors.pad(images, self.config.padded_size)
         return padded.contiguous(memory_format=torch.channels_last)
 
     def seen(self, images: Tensor, views: Tensor) -> Tensor:
         """Padded images whose point p shows what images (B, C, n, n) show at views (B, 2, 3) of p."""
         size = self.config.padded_size
-        along = geometry.axis(size, self.config.image_size, size)[:, None]
-        # `geometry.moved` of a whole grid: what its columns and its rows add, which is faster.
+        along = tensors.axis(size, self.config.image_size, size)[:, None]
+        # `tensors.moved` of a whole grid: what its columns and its rows add, which is faster.
         columns = views[:, None, :, 0] * along  # (B, size, 2)
         rows = views[:, None, :, 1] * along + views[:, None, :, 2]
         points = rows[:, :, None] + columns[:, None]  # (B, size, size, 2)
-        return geometry.sample(images, points).contiguous(memory_format=torch.channels_last)
+        return tensors.sample(images, points).contiguous(memory_format=torch.channels_last)
 
     def afar(self, images: Tensor, size: int) -> Tensor:
         """Padded images as small as `size`: a fraction of the work, enough to see where the object is."""
         small = F.interpolate(
-            geometry.pad(images, self.config.padded_size), (size, size), mode="bilinear", antialias=True
+            tensors.pad(images, self.config.padded_size), (size, size), mode="bilinear", antialias=True
         )
         return small.contiguous(memory_format=torch.channels_last)
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trigpoint.core import geometry
 from trigpoint.core.config.tree import ModelConfig
 from trigpoint.core.spec import parse
+from trigpoint.learning import tensors
 from trigpoint.learning.model.descriptors import squared_distances
 from trigpoint.learning.nets.hourglass import LEAK, Hourglass
 
@@ -38,7 +38,7 @@ class Decoder(nn.Module):
         inputs = channels * config.decoder_levels
         self.net = Hourglass(spec, inputs, config.channels, bias=config.conv_bias)
         sigmas = [config.decoder_sigma * math.sqrt(2) ** i for i in range(config.decoder_levels)]
-        cells = geometry.grid(self.map_size, config.image_size, config.image_size)
+        cells = tensors.grid(self.map_size, config.image_size, config.image_size)
         self.register_buffer("cells", cells, persistent=False)
         self.register_buffer("variances", torch.tensor(sigmas).square(), persistent=False)
 
@@ -46,7 +46,7 @@ class Decoder(nn.Module):
         maps = score_maps(landmarks, self.cells, self.variances)  # (B, M, K+1, h*w)
         if descriptors is not None:
             shared = F.leaky_relu(torch.einsum("bkc,kcs->bks", descriptors, self.expand), LEAK)
-            features = torch.einsum("bmkn,bks->bmsn", maps, shared)  # Eq. 12, global unpooling
+            features = torch.einsum("bmkn,bks->bmsn", maps, shared)  # Eq. 13, global unpooling
             maps = torch.cat((maps, features), dim=2)
         size = self.map_size
         inputs = maps.reshape(len(maps), -1, size, size)  # (B, M * (K+1+S), h, w)
@@ -55,7 +55,7 @@ class Decoder(nn.Module):
 
 
 def score_maps(landmarks: Tensor, cells: Tensor, variances: Tensor) -> Tensor:
-    """Reconstructed detection maps (B, M, K+1, n) at every bandwidth: Eq. 10 and 11.
+    """Reconstructed detection maps (B, M, K+1, n) at every bandwidth: Eq. 11 and 12.
 
     Gaussian densities against a background of 1, normalised across the channels.
     """

@@ -6,15 +6,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trigpoint.core import geometry
 from trigpoint.core.config.tree import ModelConfig
 from trigpoint.core.spec import parse
+from trigpoint.learning import tensors
 from trigpoint.learning.model.detector import Detection
 from trigpoint.learning.nets.hourglass import Hourglass
 
 
 class DescriptorEncoder(nn.Module):
-    """Image and detection -> descriptors (B, K+1, C), the last one of the background (Eq. 9)."""
+    """Image and detection -> descriptors (B, K+1, C), the last one of the background (Eq. 10)."""
 
     cells: Tensor  # (h*w, 2) unit coordinates of the feature map's cells
 
@@ -26,7 +26,7 @@ class DescriptorEncoder(nn.Module):
         self.map_size = config.padded_size // spec.stem_reduction * spec.enlargement
         self.pooling = config.pooling
         self.project = nn.Parameter(torch.empty(config.landmarks + 1, shared, size))  # W_k
-        cells = geometry.grid(self.map_size, config.image_size, config.padded_size)
+        cells = tensors.grid(self.map_size, config.image_size, config.padded_size)
         self.register_buffer("cells", cells, persistent=False)
 
     def forward(self, padded: Tensor, detection: Detection) -> Tensor:
@@ -35,7 +35,7 @@ class DescriptorEncoder(nn.Module):
         return torch.einsum("bks,ksc->bkc", pooled, self.project)
 
     def masks(self, detection: Detection) -> Tensor:
-        """Soft masks (B, K+1, h*w), each of sum 1: Gaussians (Eq. 5), the background by its own map."""
+        """Soft masks (B, K+1, h*w), each of sum 1: Gaussians (Eq. 6), the background by its own map."""
         maps = F.adaptive_avg_pool2d(detection.maps, self.map_size).flatten(2)
         maps = maps / maps.sum(-1, keepdim=True).clamp_min(1e-12)
         if self.pooling == "map":

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from trigpoint.core import geometry
 from trigpoint.core.config.tree import ModelConfig
 from trigpoint.core.spec import parse
+from trigpoint.learning import tensors
 from trigpoint.learning.nets.hourglass import Hourglass
 
 NEAR = 0.1  # a landmark's surroundings, in image edges: the radius that its confidence looks at
 AFAR = 0.55  # edge of an image that is only looked at to see where the object is, over its usual edge
-LOW = 0.3  # confidence below which a landmark is not to be trusted
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Detector(nn.Module):
         self.map_size = config.padded_size // spec.stem_reduction * spec.enlargement
         self.gain = config.detector_gain
         self.sizes = config.image_size, config.padded_size
-        self.register_buffer("cells", geometry.grid(self.map_size, *self.sizes), persistent=False)
+        self.register_buffer("cells", tensors.grid(self.map_size, *self.sizes), persistent=False)
         # From afar: the next larger size that the net can halve as often as it does.
         self.afar = math.ceil(AFAR * config.padded_size / spec.reduction) * spec.reduction
 
@@ -52,7 +51,7 @@ class Detector(nn.Module):
         """Padded images (B, C, n, n), of padded_size or made smaller, -> Detection."""
         maps = torch.softmax(self.gain * self.net(padded), dim=1)  # (B, K+1, h, w), Eq. 2
         size = maps.shape[-1]
-        cells = self.cells if size == self.map_size else geometry.grid(size, *self.sizes).to(self.cells)
+        cells = self.cells if size == self.map_size else tensors.grid(size, *self.sizes).to(self.cells)
         landmarks, variances = moments(maps[:, :-1], cells)
         return Detection(maps, landmarks, variances)
 

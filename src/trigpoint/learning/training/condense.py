@@ -1,9 +1,9 @@
 """Fewer landmarks from many: each of the few is a mean of some of the many, mostly of neighbours.
 
 On faces thirty landmarks were discovered better than ten in the same hour. So a model of K landmarks can
-teach a smaller one (`training/taught.py`) what it found. Which means? Those from
-which all K are best told by least squares, where what is told counts by how steadily the K are found: what
-differs between two looks at one image need not be told. No label is looked at. Not in the paper.
+teach a smaller one (`training/stages/distill.py`) what it found. Which means? Those from which all K are best
+told by least squares, where what is told counts by how steadily the K are found: what differs between two
+views of one image need not be told. No label is looked at. Not in the paper.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHUNK = 4096  # images whose landmarks are in memory at a time
 def group(landmarks: NDArray[np.float32], noise: Tensor, count: int) -> Tensor:
     """Weights (count, K) of sums 1: the few landmarks as means of landmarks (n, K, 2) of images.
 
-    `noise` (2K, 2K) is the covariance of what differs between looks at one image.
+    `noise` (2K, 2K) is the covariance of what differs between views of one image.
     """
     mean, covariance = moments(landmarks)
     shape = mean.reshape(-1, 2)

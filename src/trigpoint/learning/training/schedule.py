@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
+from trigpoint.core.config.tree import Config, TrainConfig, with_steps
 
-from trigpoint.core.config.tree import Config, TrainConfig
+FURTHER = 3  # a model is trained further for a third of its first training
 
 
 def learning_rate(train: TrainConfig, step: int) -> float:
@@ -18,21 +18,15 @@ def learning_rate(train: TrainConfig, step: int) -> float:
     return rate * 0.5 * (1 + math.cos(math.pi * step / train.steps))
 
 
-def recon_weight(config: Config, step: int) -> float:
-    """Starts small, x 10 at each milestone: early on the landmarks still move too much (app. F.3)."""
-    return float(config.losses.recon * 10.0 ** sum(step >= at for at in config.train.recon_raise_at))
+def recon_weights(config: Config, step: int) -> dict[str, float]:
+    """Starts small, x 10 at each milestone: early on the landmarks still move too much (app. G.3)."""
+    weight = float(config.losses.recon * 10.0 ** sum(step >= at for at in config.train.recon_raise_at))
+    return {"recon": weight, "ssim": weight * config.losses.ssim}
 
 
-def weights(config: Config, step: int) -> dict[str, float]:
-    """The weight of each loss of Eq. 13 at a step."""
+def eqv_weight(config: Config, step: int) -> float:
     rise = config.train.eqv_rise ** (step / config.train.steps)
-    given = config.losses
-    fixed = {"conc": given.conc, "sep": given.sep, "flow": given.flow_prefer}
-    # The other two of a decoder's training are sums over the image; this one is not.
-    values = config.model.image_size**2 * config.model.channels
-    fixed |= {"cycle": given.cycle * values, "still": given.still}
-    recon = recon_weight(config, step)
-    return {**fixed, "recon": recon, "ssim": recon * given.ssim, "eqv": given.eqv * rise}
+    return config.losses.eqv * rise
 
 
 def landmark_share(config: Config, step: int) -> float:
@@ -42,14 +36,19 @@ def landmark_share(config: Config, step: int) -> float:
     return config.warp.landmark_share * rise
 
 
-def batch_rows(count: int, batch_size: int, step: int, seed: int) -> NDArray[np.int64]:
-    """The rows of one batch: a fresh permutation every epoch, decided by seed and step alone.
-
-    Sets smaller than a batch are drawn with repetition.
-    """
-    if count < batch_size:
-        return np.random.default_rng((seed, 1, step)).integers(0, count, batch_size)
-    per_epoch = count // batch_size
-    epoch, place = divmod(step, per_epoch)
-    order = np.random.default_rng((seed, 0, epoch)).permutation(count)
-    return order[place * batch_size : (place + 1) * batch_size]
+def further(config: Config) -> Config:
+    """A model's own config to train it further with: gentler, and with nothing left to settle first."""
+    before, last = config.train, config.train.steps
+    train = with_steps(config, max(1, last // FURTHER)).train
+    train = replace(
+        train,
+        stage="discover",
+        learning_rate=before.learning_rate / 4,
+        recon_raise_at=(),
+        landmark_points_at=(0, 0),
+        eqv_rise=1.0,
+    )
+    if before.stage == "distill":  # its stronger augmentation was for that alone
+        train = replace(train, gamma=0.0, shade=0.0, blur=0.0)
+    recon, eqv = recon_weights(config, last)["recon"], eqv_weight(config, last)
+    return replace(config, losses=replace(config.losses, recon=recon, eqv=eqv), train=train)

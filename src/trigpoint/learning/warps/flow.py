@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trigpoint.core import geometry
+from trigpoint.learning import tensors
 
 # Pixels added around: in its last row and column OpenCV sees motion, also where a frame is the same.
 MARGIN = 8
@@ -30,16 +30,16 @@ def farneback(later: NDArray[np.uint8], earlier: NDArray[np.uint8]) -> NDArray[n
 
 def follow(flow: Tensor, points: Tensor) -> Tensor:
     """Where points (B, K, 2) of the later frame were: flow (B, 2, h, w), both in image edges."""
-    return points + geometry.sample(flow, points[:, :, None])[..., 0].transpose(1, 2)
+    return points + tensors.sample(flow, points[:, :, None])[..., 0].transpose(1, 2)
 
 
 def compose(first: Tensor, second: Tensor) -> Tensor:
     """The flow of two intervals as one: `first` from the latest frame to the middle one, `second` from there
     to the earliest; each (B, 2, h, w)."""
     size = first.shape[-1]
-    cells = geometry.grid(size, size, size).reshape(1, size, size, 2)
+    cells = tensors.grid(size, size, size).reshape(1, size, size, 2)
     landed = cells + first.permute(0, 2, 3, 1)  # (B, h, w, 2)
-    return first + geometry.sample(second, landed)
+    return first + tensors.sample(second, landed)
 
 
 def preference(flow: Tensor, landmarks: Tensor, sigma: float, form: str = "scale-free") -> Tensor:
@@ -51,7 +51,7 @@ def preference(flow: Tensor, landmarks: Tensor, sigma: float, form: str = "scale
     motion) and 0. Frames in which nothing moves count for nothing.
     """
     size = flow.shape[-1]
-    cells = geometry.grid(size, size, size)
+    cells = tensors.grid(size, size, size)
     strength = flow.square().sum(1).flatten(1)  # (B, h*w)
     square = (landmarks[:, :, None] - cells).square().sum(-1)  # (B, K, h*w)
     maps = torch.exp(-square / (2 * sigma**2))

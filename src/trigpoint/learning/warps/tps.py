@@ -1,4 +1,4 @@
-"""Random thin plate splines, the known transformations of the equivariance loss (Eq. 7, app. F.3).
+"""Random thin plate splines, the known transformations of the equivariance loss (Eq. 8, app. G.3).
 
 A thin plate spline maps control points c to targets t and interpolates smoothly between them:
 
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from trigpoint.core import geometry
 from trigpoint.core.config.tree import ModelConfig, WarpConfig
+from trigpoint.learning import tensors
 
 RIDGE = 1e-3  # calms the bending of a spline on landmarks, some of which may (nearly) coincide
 AFFINE_RIDGE = 0.1  # calms its affine part where they lie in one place or on one line
@@ -95,7 +95,7 @@ class RandomTPS:
         along = torch.linspace(-margin, 1 + margin, config.grid, dtype=torch.float64)
         v, u = torch.meshgrid(along, along, indexing="ij")
         controls = torch.stack((u, v), -1).reshape(-1, 2)
-        cells = geometry.grid(model.padded_size, model.image_size, model.padded_size)
+        cells = tensors.grid(model.padded_size, model.image_size, model.padded_size)
         self.cells = cells  # (n*n, 2)
         solve = solver(controls)
         self.constant = (basis(cells.double(), controls) @ solve).float()  # (n*n, N)

@@ -1,4 +1,4 @@
-"""Training descriptors and decoder alone: that landmarks stay, and that they learn to draw."""
+"""Descriptors and decoder alone: that landmarks stay, and that they learn to draw."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from PIL import Image, ImageOps
 from trigpoint import api
 from trigpoint.app.cli import main
 from trigpoint.app.report.text import to_draw
-from trigpoint.core.config.tree import Config, LossConfig, with_values
-from trigpoint.core.errors import TrigpointError
+from trigpoint.core.config.tree import Config, with_values
 from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.runs import Run
 from trigpoint.learning import losses
 from trigpoint.learning.checkpoint import load_tensors, save_tensors
-from trigpoint.learning.data.prepared import to_tensor
+from trigpoint.learning.devices import generator_of
 from trigpoint.learning.model.autoencoder import Autoencoder
-from trigpoint.learning.training import loop
-from trigpoint.learning.training.stages.draw import drawing_losses
+from trigpoint.learning.tensors import to_tensor
+from trigpoint.learning.training import loop, schedule
+from trigpoint.learning.training.stages import Batch
+from trigpoint.learning.training.stages.draw import STAGE
 
 
 def drawing(run: Run, steps: int = 8) -> Config:
-    return with_values(api.further(run.config()), [*api.DRAWING, f"train.steps={steps}"])
+    return with_values(STAGE.derive(run.config()), [f"train.steps={steps}"])
 
 
 def off(model: Autoencoder, images: torch.Tensor) -> float:
@@ -42,10 +43,11 @@ def off(model: Autoencoder, images: torch.Tensor) -> float:
 def test_all_but_the_detector_get_gradients(micro_colour: Config, ssim: float) -> None:
     model = Autoencoder(micro_colour.model, seed=1).eval()
     model.requires_grad_(False)
-    part = loop.part_of(model, with_values(micro_colour, ["train.part=drawing"]).train)
-    part.requires_grad_(True)
+    STAGE.trains(model).requires_grad_(True)
     images = torch.rand(4, 3, 32, 32)
-    terms = drawing_losses(model, images, LossConfig(ssim=ssim))
+    dull = ["train.brightness=0", "train.contrast=0", f"losses.ssim={ssim}"]
+    config = with_values(micro_colour, dull)
+    terms = STAGE.loss(model, Batch(images, np.arange(4)), None, config, 0, generator_of(0, 0))
     assert set(terms) == ({"recon", "ssim"} if ssim else {"recon"})
     with torch.no_grad():
         detection, descriptors = model.encode(images)
@@ -93,10 +95,10 @@ def test_descriptors_learn_what_they_did_not_tell(
     photos = make_photos(tmp_path / "photos")
     for file in sorted(photos.glob("*.png")):
         ImageOps.invert(Image.open(file)).save(file)
-    made = api.train(photos, tmp_path / "run", start=start.folder, drawing=True, steps=120, threads=1)
+    made = api.train(photos, tmp_path / "run", start=start.folder, stage="draw", steps=120)
     with np.load(made.samples_file) as kept:
         images = to_tensor(kept["pixels"])
-    model = Predictor.load(made.folder).model
+    model = Predictor.load(made.folder).backend.model
     kind = images.mean((1, 2, 3)) > 0.5
     other = torch.tensor([int((kind != mine).nonzero()[0]) for mine in kind])
     with torch.no_grad():
@@ -104,7 +106,7 @@ def test_descriptors_learn_what_they_did_not_tell(
         assert descriptors is not None
         dressed = model.decode(detection.landmarks, descriptors[other])
     assert off(model, images) < 0.5 * float((dressed - images).square().mean().sqrt())
-    assert off(model, images) < 0.5 * off(Predictor.load(start.folder).model, images)
+    assert off(model, images) < 0.5 * off(Predictor.load(start.folder).backend.model, images)
 
 
 def test_four_landmarks_that_seven_taught_are_drawn(
@@ -112,17 +114,17 @@ def test_four_landmarks_that_seven_taught_are_drawn(
 ) -> None:
     taught, out = tmp_path / "taught", tmp_path / "drawn"
     command = (
-        f"train digits --from digits-7 --self-taught --landmarks 4 --steps 60 --threads 1 --out {taught}"
+        f"train digits --from digits-7 --stage distill --landmarks 4 --steps 60 --threads 1 --out {taught}"
     )
     assert main(command.split()) == 0
     said = capsys.readouterr().out
-    assert f"To draw (edit, morph, studio): trigpoint train digits --from {taught} --drawing" in said
-    command = f"train digits --from {taught} --drawing --steps 150 --threads 1 --out {out}"
+    assert f"To draw (edit, morph, studio): trigpoint train digits --from {taught} --stage draw" in said
+    command = f"train digits --from {taught} --stage draw --steps 150 --threads 1 --out {out}"
     assert main(command.split()) == 0
     assert "To draw" not in capsys.readouterr().out
     with np.load(out / "samples.npz") as kept:
         images = to_tensor(kept["pixels"])
-    before, after = (off(Predictor.load(folder).model, images) for folder in (taught, out))
+    before, after = (off(Predictor.load(folder).backend.model, images) for folder in (taught, out))
     assert after < 0.8 * before
     page = (out / "report.html").read_text()
     assert "Only descriptors and decoder were trained" in page
@@ -133,25 +135,11 @@ def test_of_many_files_the_command_to_draw_names_none(tiny_run: Run, tmp_path: P
     run = Run(shutil.copytree(tiny_run.folder, tmp_path / "run"))
     assert to_draw(run) == ""
     meta = run.meta()
-    meta["config"]["train"]["part"] = "detector"
+    meta["config"]["train"]["stage"] = "distill"
     for words, said in ((["a.jpg", "b.jpg"], "a.jpg b.jpg"), (["a.jpg"] * 4, "IMAGE...")):
         run.config_file.write_text(json.dumps(meta | {"source": words}))
-        assert f"trigpoint train {said} --from {run.folder} --drawing" in to_draw(run)
-
-
-def test_a_drawing_needs_a_model(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", str(photos), "--drawing", "--out", str(tmp_path / "run")]) == 2
-    assert "the drawing alone needs a trained model: name it, --from MODEL." in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("other", ["for_edits", "self_taught"])
-def test_a_drawing_is_a_training_of_its_own(photos: Path, tmp_path: Path, other: str) -> None:
-    with pytest.raises(TrigpointError, match="one after the other"):
-        api.train(photos, tmp_path / "run", start="digits-7", drawing=True, **{other: True})
-    with pytest.raises(TrigpointError, match="keeps its own config"):
-        api.train(out=tmp_path / "run", resume=True, drawing=True)
+        assert f"trigpoint train {said} --from {run.folder} --stage draw" in to_draw(run)
 
 
 def test_after_a_drawing_a_model_is_trained_further_as_a_whole(colour_run: Run) -> None:
-    assert api.further(drawing(colour_run)).train.part == "all"
+    assert schedule.further(drawing(colour_run)).train.stage == "discover"

@@ -14,27 +14,34 @@ from scipy.spatial.distance import cdist
 
 from trigpoint import api
 from trigpoint.app.cli import main
-from trigpoint.core import geometry
 from trigpoint.core.config.presets import preset
 from trigpoint.core.config.tree import Config, with_values
 from trigpoint.core.errors import TrigpointError
 from trigpoint.core.inference.predictor import Predictor
 from trigpoint.core.runs import Run
+from trigpoint.learning import tensors
 from trigpoint.learning.checkpoint import load_tensors
-from trigpoint.learning.data.prepared import to_tensor
+from trigpoint.learning.devices import generator_of
 from trigpoint.learning.model.autoencoder import Autoencoder
-from trigpoint.learning.training import loop
+from trigpoint.learning.tensors import to_tensor
+from trigpoint.learning.training import loop, schedule
+from trigpoint.learning.training.stages import Batch
 from trigpoint.learning.training.stages import edit as edits
 from trigpoint.learning.training.stages.edit import (
     FAR,
     FURTHEST,
     NEAR,
-    edit_losses,
+    STAGE,
     far_from,
     neighbours,
     steps,
 )
-from trigpoint.learning.training.step import generator_of
+
+
+def losses_of(
+    model: Autoencoder, images: torch.Tensor, config: Config, seed: int = 0
+) -> dict[str, torch.Tensor]:
+    return STAGE.loss(model, Batch(images, np.arange(len(images))), None, config, 0, generator_of(seed, 0))
 
 
 def points(batch: int, count: int, seed: int = 0) -> torch.Tensor:
@@ -66,7 +73,7 @@ def test_far_is_far_from_old_and_new_places_of_what_moved() -> None:
     before, after = points(3, 5), points(3, 5, seed=1)
     chosen = torch.tensor([[1, 0, 0, 0, 0], [0, 1, 1, 0, 0], [1, 1, 1, 1, 1]]).float()
     found = far_from(before, after, chosen, 16)
-    pixels = geometry.grid(16, 16, 16).numpy()
+    pixels = tensors.grid(16, 16, 16).numpy()
     for image in range(3):
         places = np.concatenate([part[image][chosen[image] > 0].numpy() for part in (before, after)])
         wanted = np.clip((cdist(places, pixels).min(0) - NEAR) / (FAR - NEAR), 0, 1)
@@ -83,8 +90,8 @@ def model(micro_colour: Config) -> Autoencoder:
 def test_only_the_decoder_gets_gradients(model: Autoencoder, micro_colour: Config) -> None:
     model.requires_grad_(False)
     model.decoder.requires_grad_(True)
-    terms = edit_losses(model, torch.rand(4, 3, 32, 32), micro_colour, generator_of(0, 0))
-    assert set(terms) == {"recon", "cycle", "still"}
+    terms = losses_of(model, torch.rand(4, 3, 32, 32), micro_colour)
+    assert set(terms) == {"recon", "cycle", "locality"}
     for term in terms.values():
         model.zero_grad()
         term.backward(retain_graph=True)
@@ -95,13 +102,13 @@ def test_only_the_decoder_gets_gradients(model: Autoencoder, micro_colour: Confi
         )
 
 
-def test_nothing_moved_is_nothing_to_keep_still(
+def test_nothing_moved_is_nothing_to_keep(
     model: Autoencoder, micro_colour: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     images = torch.rand(4, 3, 32, 32)
-    assert edit_losses(model, images, micro_colour, generator_of(0, 0))["still"] > 0
+    assert losses_of(model, images, micro_colour)["locality"] > 0
     monkeypatch.setattr(edits, "FURTHEST", 0.0)
-    assert edit_losses(model, images, micro_colour, generator_of(0, 0))["still"] < 1e-4
+    assert losses_of(model, images, micro_colour)["locality"] < 1e-4
 
 
 def test_the_edit_comes_back_to_the_reconstruction_and_not_the_other_way(
@@ -109,19 +116,19 @@ def test_the_edit_comes_back_to_the_reconstruction_and_not_the_other_way(
 ) -> None:
     decoded = torch.rand(8, 3, 32, 32, requires_grad=True)
     monkeypatch.setattr(model, "decode", lambda *_: decoded)
-    edit_losses(model, torch.rand(4, 3, 32, 32), micro_colour, generator_of(0, 0))["still"].backward()
+    losses_of(model, torch.rand(4, 3, 32, 32), micro_colour)["locality"].backward()
     assert decoded.grad is not None
     assert decoded.grad[:4].abs().max() == 0
     assert decoded.grad[4:].abs().max() > 0
 
 
 def decoder_alone(run: Run, steps: int = 8) -> Config:
-    return with_values(api.further(run.config()), [*api.FOR_EDITS, f"train.steps={steps}"])
+    return with_values(STAGE.derive(run.config()), [f"train.steps={steps}"])
 
 
 def test_the_decay_that_suits_muon_does_not_reach_adam() -> None:
     """With Adam it is part of the gradient, where 0.05 would drown what is to be learnt."""
-    train = with_values(api.further(preset("hour-10")), api.FOR_EDITS).train
+    train = STAGE.derive(preset("hour-10")).train
     assert (train.optimiser, train.weight_decay) == ("adam", 1e-6)
 
 
@@ -146,57 +153,42 @@ def test_a_decoder_alone_goes_on_where_it_was_stopped(
     assert torn.model_file.read_bytes() == calm.model_file.read_bytes()
 
 
-def test_a_decoder_alone_needs_a_model(micro: Config, photos: Path, tmp_path: Path) -> None:
-    config = with_values(micro, ["train.part=decoder"])
-    with pytest.raises(TrigpointError, match="--from MODEL"):
-        loop.train(config, api.open_source(photos), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
-def test_the_command_line_needs_a_model_too(
-    photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["train", str(photos), "--for-edits", "--out", str(tmp_path / "run")]) == 2
-    assert "--from MODEL" in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
-
-
 def test_digits_follow_their_landmarks_better(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
-    command = f"train digits --from digits-7 --for-edits --steps 150 --threads 1 --out {out}"
+    command = f"train digits --from digits-7 --stage edit --steps 150 --threads 1 --out {out}"
     assert main(command.split()) == 0
     assert "Edits: on what the decoder makes" in capsys.readouterr().out
     with np.load(out / "samples.npz") as kept:
         images = to_tensor(kept["pixels"])
     found = {}
     for name in ("digits-7", str(out)):
-        model = Predictor.load(name).model
+        model = Predictor.load(name).backend.model
         with torch.no_grad():
-            terms = edit_losses(model, images, Run(out).config(), generator_of(7, 0))
+            terms = losses_of(model, images, Run(out).config(), seed=7)
         found[name] = {key: float(value) for key, value in terms.items()}
     before, after = found["digits-7"], found[str(out)]
     assert after["cycle"] < 0.8 * before["cycle"]
-    assert after["still"] < 0.85 * before["still"]
+    assert after["locality"] < 0.85 * before["locality"]
     page = (out / "report.html").read_text()
     assert "found again within" in page
     assert "Only the decoder was trained" in page
     assert "came to a point" not in page
-    assert json.loads((out / "config.json").read_text())["config"]["train"]["part"] == "decoder"
+    assert json.loads((out / "config.json").read_text())["config"]["train"]["stage"] == "edit"
 
 
 def test_a_decoder_keeps_the_similarity_its_model_was_trained_with(
     model: Autoencoder, micro_colour: Config
 ) -> None:
     config = replace(micro_colour, losses=replace(micro_colour.losses, ssim=3.0))
-    assert "ssim" in edit_losses(model, torch.rand(2, 3, 32, 32), config, generator_of(0, 0))
+    assert "ssim" in losses_of(model, torch.rand(2, 3, 32, 32), config)
 
 
 def test_a_model_made_for_edits_is_trained_further_as_a_whole(colour_run: Run) -> None:
     config = decoder_alone(colour_run)
-    assert config.train.part == "decoder"
-    assert api.further(config).train.part == "all"
+    assert config.train.stage == "edit"
+    assert schedule.further(config).train.stage == "discover"
 
 
 def test_a_resumed_run_knows_what_it_is_for(colour_run: Run) -> None:
     with pytest.raises(TrigpointError, match="keeps its own config"):
-        api.train(out=colour_run.folder, for_edits=True, resume=True)
+        api.train(out=colour_run.folder, stage="edit", existing="resume")

@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
-import copy
 import time
+from collections.abc import Callable
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from trigpoint.core.config.tree import Config
 from trigpoint.learning import losses
+from trigpoint.learning.devices import generator_of
 from trigpoint.learning.model.autoencoder import Autoencoder
-from trigpoint.learning.training import schedule
-from trigpoint.learning.training.step import step_losses
+from trigpoint.learning.training import stages
+from trigpoint.learning.training.stages import Batch, discover, distill
 from trigpoint.learning.warps.tps import RandomTPS
+
+
+def loss_of(model: Autoencoder, config: Config) -> Callable[[Tensor, int], Tensor]:
+    """The loss of images (B, C, n, n) at a step, for the config's stage; a teacher's targets are made up."""
+    stage, tps = stages.named(config.train.stage), RandomTPS(config.warp, config.model)
+    targets = discover.Targets(tps, None)  # type: ignore[arg-type]
+
+    def loss(images: Tensor, step: int) -> Tensor:
+        batch = Batch(images, np.arange(len(images)))
+        wanted = np.full((len(images), config.model.landmarks, 2), 0.5, np.float32)
+        known = distill.Targets(tps, wanted) if stage.name == "distill" else targets
+        terms = stage.loss(model, batch, known, config, step, generator_of(config.train.seed, step))
+        return losses.total(terms, stage.weights(config, step))
+
+    return loss
 
 
 def step_gflop(model: Autoencoder, config: Config) -> float:
     """GFLOP of one training step per image: convolutions and matrix products, forward and backward."""
     from torch.utils.flop_counter import FlopCounterMode
 
-    scratch = copy.deepcopy(model).train()
     count, size = 4, config.model.image_size
     images = torch.rand(count, config.model.channels, size, size)
-    tps = RandomTPS(config.warp, config.model)
-    taught = config.train.part == "detector"
-    wanted = torch.full((count, config.model.landmarks, 2), 0.5) if taught else None
     with FlopCounterMode(display=False) as counter:
-        terms = step_losses(scratch, images, tps, config, step=0, wanted=wanted)
-        losses.total(terms, schedule.weights(config, 0)).backward()
+        loss_of(model.train(), config)(images, 0).backward()
     return counter.get_total_flops() / count / 1e9
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -13,16 +14,26 @@ from torch import Tensor, nn
 from trigpoint.core.config.tree import Config, with_steps
 from trigpoint.core.sources.digits import Digits
 from trigpoint.learning import losses
-from trigpoint.learning.data.prepared import to_tensor
+from trigpoint.learning.data.order import Order
+from trigpoint.learning.data.prepared import Prepared
+from trigpoint.learning.devices import generator_of
 from trigpoint.learning.model.autoencoder import Autoencoder
+from trigpoint.learning.nets.norms import recalibrated
+from trigpoint.learning.tensors import to_tensor
 from trigpoint.learning.training import schedule
-from trigpoint.learning.training.recalibrate import recalibrate
-from trigpoint.learning.training.step import step_losses
+from trigpoint.learning.training.stages import Batch, forward
+from trigpoint.learning.training.stages.discover import STAGE, Targets
 from trigpoint.learning.warps.tps import RandomTPS
 
 
 def norms_of(model: Autoencoder) -> dict[str, nn.BatchNorm2d]:
     return {name: module for name, module in model.named_modules() if isinstance(module, nn.BatchNorm2d)}
+
+
+def recalibrate(model: Autoencoder, batches: Iterable[Tensor]) -> None:
+    with recalibrated(model):
+        for images in batches:
+            forward(model, images)
 
 
 def test_statistics_are_those_of_the_batches(micro_colour: Config) -> None:
@@ -99,13 +110,15 @@ def losses_without_and_with(micro: Config, digits: Tensor, seed: int) -> tuple[f
     config = with_steps(replace(micro, train=train), 60)
     model = Autoencoder(config.model, seed=seed)
     optimiser = torch.optim.Adam(model.parameters(), weight_decay=config.train.weight_decay)
-    tps = RandomTPS(config.warp, config.model)
+    targets = Targets(RandomTPS(config.warp, config.model), Prepared(np.empty(0, np.uint8), np.arange(0), {}))
+    order = Order(np.arange(1000), config.train.batch_size, seed)
     for step in range(config.train.steps):
         optimiser.param_groups[0]["lr"] = schedule.learning_rate(config.train, step)
-        rows = schedule.batch_rows(1000, config.train.batch_size, step, seed)
-        terms = step_losses(model.train(), digits[rows], tps, config, step)
+        rows = order.batch(step)
+        batch, rng = Batch(digits[rows], rows), generator_of(seed, step)
+        terms = STAGE.loss(model.train(), batch, targets, config, step, rng)
         optimiser.zero_grad()
-        losses.total(terms, schedule.weights(config, step)).backward()
+        losses.total(terms, STAGE.weights(config, step)).backward()
         optimiser.step()
 
     @torch.no_grad()
