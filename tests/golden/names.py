@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import cairns as package
-from cairns import Editor, Predictor
-from cairns.cli import VERBS, main
-from cairns.generation.config import PRESETS as GENERATOR_PRESETS
-from cairns.geometry import Placement
-from cairns.presets import PAPER_PRESETS, preset
+import trigpoint as package
+from trigpoint import Editor, Predictor
+from trigpoint.app.cli import VERBS, main
+from trigpoint.core.config.generator import PRESETS as GENERATOR_PRESETS
+from trigpoint.core.config.presets import PAPER_PRESETS, preset
+from trigpoint.core.geometry import Placement
 
 PACKAGE = package.__name__
 SOURCE = Path(package.__file__).parents[1]

@@ -7,5 +7,8 @@ from __future__ import annotations
 
 import recorded
 
-SPELT_OTHERWISE: dict[str, tuple[str, ...]] = {}
+SPELT_OTHERWISE: dict[str, tuple[str, ...]] = {
+    name: tuple(word.replace("looks=", "views=") for word in recorded.CASES[name])
+    for name in ("discover-looks", "distill-mirror")
+}
 CASES = recorded.CASES | SPELT_OTHERWISE
