@@ -1,4 +1,4 @@
-"""How OpenCV's face box lies to the framing that shipped face models know: the numbers of `finders.FRAME`.
+"""How OpenCV's face box lies to the framing that shipped face models know: the numbers of `core/subjects.py`.
 
 python benchmarks/face_box.py mtfl:FOLDER
 """

@@ -1,7 +1,7 @@
 """Put a finished run into the package's zoo: its config, its weights, and a model card of measured numbers.
 
 python tools/ship.py runs/faces-10 faces-10 --command "trigpoint train mtfl:FOLDER --out runs/faces-10" \
-    --evaluation runs/faces-10-eval.json --finder face \
+    --evaluation runs/faces-10-eval.json --subject face \
     --data "10,000 faces of MTFL's training list (LFW and web photos), no labels" \
     --terms "research use, cite MTFL (ECCV 2014)" \
     --use "finding the same ten places on faces of ordinary photos"
@@ -166,9 +166,9 @@ measured.
 def drawn_row(run: Run) -> tuple[str, str]:
     """What a training after the landmarks' own is called, and how long it was."""
     row, part = {
-        "drawing": ("training of the drawing", "descriptors and decoder"),
-        "decoder": ("training for edits", "the decoder"),
-    }[run.config().train.part]
+        "draw": ("training of the drawing", "descriptors and decoder"),
+        "edit": ("training for edits", "the decoder"),
+    }[run.config().train.stage]
     summary = run.summary()
     return row, f"{summary['steps']:,} steps of {part} alone, at {summary['images_per_second']:.0f} images/s"
 

@@ -19,7 +19,7 @@ class GeneratorConfig:
     width: Annotated[int, Range(1, 4096)] = (
         48  # channels of the two maps that are fused; doubled at every halving of the latent's
     )
-    decoder: str = ""  # notation of the decoding network (`nets/spec.py`); "" for the landmark model's own
+    decoder: str = ""  # notation of the decoding network (`core/spec.py`); "" for the landmark model's own
     critic_width: Annotated[int, Range(1, 1024)] = (
         32  # of the discriminator's first level, n, 2n, 3n ... below it
     )

@@ -29,7 +29,7 @@ Decay = Annotated[float, Range(0, 0.999999)]
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The three hourglass networks and what joins them. `nets/spec.py` explains the net strings."""
+    """The three hourglass networks and what joins them. `core/spec.py` explains the net strings."""
 
     landmarks: Annotated[int, Range(1, MAX_LANDMARKS)] = 10  # K
     channels: Literal[1, 3] = 3  # of the image: 3 colour, 1 grey

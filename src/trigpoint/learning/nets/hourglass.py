@@ -1,4 +1,4 @@
-"""The hourglass network of appendix G.2, built from its one-line notation (`nets/spec.py`)."""
+"""The hourglass network of appendix G.2, built from its one-line notation (`core/spec.py`)."""
 
 from __future__ import annotations
 
